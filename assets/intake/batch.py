@@ -63,8 +63,7 @@ class PartitionSync:
         """Decide what a batch changes and make that durable. Return what its absences mean: see `Batch.listing`."""
         profiles = profile_names(self._job.stores.settings)
         batch = admitted(batch, profiles)
-        if batch.closed and not self._job.stores.documents.below(collections=batch.closed):
-            batch = msgspec.structs.replace(batch, listing="complete")
+        closed = self._job.stores.documents.below(collections=batch.closed) if batch.closed else ()
         absent = self._listing.take(batch)
         if 0 < len(absent) <= ASKED and (there := self._there(batch.partition, absent)):
             self._listing.add([one.source_id for one in there])
@@ -75,10 +74,10 @@ class PartitionSync:
         if self._claim_others(batch, known):
             known, others = self._read(batch, absent)
         self._listing.note_registered(known.values())
-        policy = self._hold.policy(vanished(batch, known, absent))
+        policy = self._hold.policy(vanished(batch, known, absent), closed)
         plan = plan_batch(batch, known, absent, policy, others)
         if plan.hold:
-            held = self._hold.place(plan.hold, policy.waiting, batch.deleted_at)
+            held = self._hold.place(plan.hold, policy, batch.deleted_at)
             self._result.count(batch.partition, held=held)
         self._apply(batch, plan, known)
         return batch.listing

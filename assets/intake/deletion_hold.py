@@ -2,7 +2,7 @@
 
 A failed listing looks like a mass deletion, and so does a mistake at the source; both would empty the index. Deletions of more
 than a share of a partition are therefore held until `concordance prune approve`, and so are all documents of a root or channel
-that leaves the settings, until `concordance source remove`. Held documents stay searchable for permitted callers until their
+that leaves the settings, until `concordance source remove`, and documents in folders that may no longer be listed. Held documents stay searchable for permitted callers until their
 permissions, which are no longer refreshed, are too old to trust (`ACL_MAX_AGE`).
 """
 
@@ -25,8 +25,8 @@ class DeletionHold:
         self._size: int | None = None
         self._gone = 0
 
-    def policy(self, gone: Collection[str]) -> Policy:
-        """Return how many deletions are allowed, given the documents that are gone."""
+    def policy(self, gone: Collection[str], closed: Collection[str] = ()) -> Policy:
+        """Return how many deletions are allowed, given the documents that are gone, and those in folders that may not be listed."""
         partitions, settings = self._stores.partitions, self._stores.settings
         if not gone:
             return Policy(full=self._full)
@@ -34,19 +34,23 @@ class DeletionHold:
         if self._size is None:
             self._size = partitions.partition_size(partition=self._partition)
         most = max(settings.prune_minimum, settings.prune_share * self._size) - self._gone
-        self._gone += len(set(gone) - waiting)
-        return Policy(full=self._full, most=most, waiting=waiting)
+        self._gone += len(set(gone) - waiting - set(closed))
+        return Policy(full=self._full, most=most, waiting=waiting, closed=frozenset(closed))
 
-    def place(self, held: Collection[str], waiting: Collection[str], times: Mapping[str, datetime]) -> int:
+    def place(self, held: Collection[str], policy: Policy, times: Mapping[str, datetime]) -> int:
         """Hold deletions, send an alert, and return the number of those that wait."""
-        stores, number = self._stores, len(held) + len(waiting)
+        stores, number = self._stores, len(held) + len(policy.waiting)
+        reason = (
+            "in folders that may no longer be listed. They were kept"
+            if policy.closed.issuperset(held)
+            else "gone at the source. They were kept, because that is more than CONCORDANCE_LIMITS__PRUNE_SHARE allows at once"
+        )
         known = {key: times[key] for key in held if key in times}
         stores.partitions.hold(partition=self._partition, source_ids=list(held), times=known)
         alert(
             stores.settings,
-            f"{number} of {self._size} documents of one part of {label(stores.source)} are gone at the source. They were "
-            "kept, because that is more than CONCORDANCE_LIMITS__PRUNE_SHARE allows at once. To see and "
-            "delete them, run: concordance prune list",
+            f"{number} of {self._size} documents of one part of {label(stores.source)} are {reason}. To see and delete them, run: "
+            "concordance prune list",
         )
         return number
 

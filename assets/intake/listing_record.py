@@ -18,18 +18,16 @@ EVERYTHING = "*"
 class ListingRecord:
     """Forwards calls to a source and records the answers. One instance serves one sync or one survey.
 
-    `below` returns the registry's documents in the given `collections`. `note` is called with the source ids of each batch: those that the
+    `note` is called with the source ids of each batch: those that the
     source has, refused ones included, and explicit tombstones.
     """
 
     def __init__(
         self,
         port: Source,
-        below: Callable[..., list[str]],
         note: Callable[[Iterable[str], Iterable[str]], None] | None = None,
     ) -> None:
         self._port = port
-        self._below = below
         self._note_ids = note
         self.complete: set[str] = set()
         """Partitions that were listed completely."""
@@ -102,12 +100,12 @@ class ListingRecord:
         return partition in self.complete
 
     def _note(self, batch: Batch) -> bool:
-        """Record a batch; return True if it completes a listing, as one that lacks only closed folders without documents does."""
+        """Record a batch; return True if it completes a listing."""
         if self._note_ids is not None:
             ids = [item.source_id for item in batch.seen]
             ids += [refusal.source_id for refusal in batch.refused]
             self._note_ids(ids, batch.deleted)
-        complete = batch.listing == "complete" or (bool(batch.closed) and not self._below(collections=batch.closed))
+        complete = batch.listing == "complete"
         if complete:
             self.complete.add(batch.partition)
         return complete

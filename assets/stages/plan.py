@@ -22,6 +22,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Deletions that the partition still allows in this sync."""
     waiting: frozenset[str] = frozenset()
     """Documents whose deletion already waits for approval."""
+    closed: frozenset[str] = frozenset()
+    """Documents in folders that may not be listed: their deletion needs approval."""
 
 
 class BatchPlan(msgspec.Struct, kw_only=True):
@@ -35,7 +37,7 @@ class BatchPlan(msgspec.Struct, kw_only=True):
     delete: dict[str, str] = {}
     """Documents to delete, with their partitions."""
     hold: list[str] = []
-    """Documents whose deletion needs approval, because too many are gone at once."""
+    """Documents whose deletion needs approval, because too many are gone at once or their folder may not be listed."""
     drop: list[tuple[str, str]]
     """Documents (source id, partition) to remove from the lake only: the registry already has them as gone, or never had them."""
     moves: Counter[str]
@@ -58,7 +60,8 @@ def plan_batch(
     work = diff(batch.seen, known, full=policy.full)
     gone = vanished(batch, known, absent)
     fresh = {source_id: partition for source_id, partition in gone.items() if source_id not in policy.waiting}
-    allowed = len(fresh) <= policy.most
+    certain = {source_id: partition for source_id, partition in fresh.items() if source_id not in policy.closed}
+    allowed = len(certain) <= policy.most
     refuse = [refusal for refusal in batch.refused if not _is_recorded(refusal, known.get(refusal.source_id))]
     drop = [(refusal.source_id, refusal.partition) for refusal in refuse if has_content(known.get(refusal.source_id))]
     for source_id in batch.deleted:
@@ -71,8 +74,8 @@ def plan_batch(
         fetch=work.fetch,
         rewrite=work.rewrite + [item for item in others if _is_regranted(item, known[item.source_id])],
         refuse=refuse,
-        delete=fresh if allowed else {},
-        hold=[] if allowed else list(fresh),
+        delete=certain if allowed else {},
+        hold=[one for one in fresh if not allowed or one not in certain],
         drop=drop,
         moves=_moves(batch, known, gone),
     )

@@ -82,7 +82,7 @@ def audit(settings: Settings, source: SourceName, *, port: Source | None = None)
     """
     port = port if port is not None else open_source(settings, source)
     with hold(settings, source) as stores:
-        listed = ListingRecord(port, stores.documents.below)
+        listed = ListingRecord(port)
         report = AuditReport(source=source, unlisted=listed.unlisted)
         names = qdrant.collections(stores.qdrant)
         known = stores.partitions.partition_names()

@@ -117,10 +117,10 @@ def reconcile(
     with open_inventory() as inventory:
         if apply:
             with open_sync(settings, source, requested_by="reconcile") as job:
-                listed = ListingRecord(port, job.stores.documents.below, inventory.note_listing)
+                listed = ListingRecord(port, inventory.note_listing)
                 return _repair(job, listed, inventory, deep=deep)
         with hold(settings, source) as stores:
-            listed = ListingRecord(port, stores.documents.below, inventory.note_listing)
+            listed = ListingRecord(port, inventory.note_listing)
             listed.survey(_partitions(stores))
             return _report(stores, listed, _Differences(stores, inventory, deep=deep))
 

@@ -175,8 +175,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     notice: str | None = None
     """A note to people about this sync of the partition. It is recorded with the job's errors; the sync continues."""
     closed: list[str] = []
-    """Collections (folders) that may not be listed, if they are all that is lacking in a listing, which ends with this page. Unless a
-    document in them is known, it is complete."""
+    """Collections (folders) that may not be listed, if they are all that is lacking in a listing that is otherwise complete: the deletion
+    of known documents in them is held."""
     cursor: str | None = None
     listing: Literal["delta", "page", "complete"] = "delta"
     begins: bool = False

@@ -142,9 +142,7 @@ class Index:
         shown = {one.source_id for one in (*batch.seen, *batch.refused)}
         assert len(shown) == len(batch.seen) + len(batch.refused), "a batch names a document twice"
         assert not shown & set(batch.deleted), "a batch shows a document and deletes it"
-        if batch.closed and not any(set(batch.closed) & set(item.collection_ids) for item in self.items.values()):
-            batch = msgspec.structs.replace(batch, listing="complete")
-        absent = self._absent(batch)
+        absent = {one for one in self._absent(batch) if not set(batch.closed) & set(self.items[one].collection_ids)}
         if absent and (there := source.missing(batch.partition, absent)):
             seen = [*batch.seen, *(one for one in there if isinstance(one, Item))]
             refused = [*batch.refused, *(one for one in there if not isinstance(one, Item))]

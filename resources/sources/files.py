@@ -98,8 +98,7 @@ class Files(Source):
                 unchanged, batch = 0, _batch(partition)
         if batch.seen or batch.refused or unchanged:
             yield msgspec.structs.replace(batch, unchanged=unchanged)
-        listing = "page" if hidden or closed else "complete"
-        yield Batch(partition=partition, listing=listing, closed=[] if hidden else closed)
+        yield Batch(partition=partition, listing="page" if hidden else "complete", closed=[] if hidden else closed)
 
     def _is_known(self, describer: _Describer, page: FilePage, key: int, taken: set[str]) -> bool:
         """Return True if the page is as it was listed last. `taken` has the ids before it that could be those of two files.

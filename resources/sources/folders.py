@@ -49,6 +49,7 @@ _READABLE_BY_ALL = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 LOOKED_AT = 1000
 """A folder with up to this number of files is listed again for their sidecars; in a larger one, each is looked for."""
 _UNREADABLE = "Permission denied: let the account that runs Concordance read it."
+_KEPT = "Documents in it that are indexed are kept, but held back after CONCORDANCE_ACL_MAX_AGE: see concordance prune list."
 _AGES = (
     "nothing in this root is treated as deleted and no permissions in it count as checked: all of it is held back after "
     "CONCORDANCE_ACL_MAX_AGE."
@@ -109,12 +110,10 @@ class LocalFolder:
             if not folder:
                 raise AbortSyncError(f"The folder {self._root} cannot be listed: {error.strerror}.") from error
             closed = error.errno in {errno.EACCES, errno.EPERM}
-            fault = (
-                f"{_UNREADABLE} While documents in it are indexed"
-                if closed
-                else f"It cannot be listed: {error.strerror}. Until then"
+            reason = (
+                f"{_UNREADABLE} {_KEPT}" if closed else f"It cannot be listed: {error.strerror}. Until then, {_AGES}"
             )
-            yield page_of(UnreadablePath(folder, f"{fault}, {_AGES}", hides=True, closed=closed))
+            yield page_of(UnreadablePath(folder, reason, hides=True, closed=closed))
 
     def _page(
         self,

@@ -342,7 +342,7 @@ def test_a_sync_waits_while_the_stores_are_looked_at(filled: Installation) -> No
 
 def test_the_record_forwards_every_part_of_a_source() -> None:
     shelf = Shelf(source=FILES)
-    recorded = ListingRecord(shelf, below=list).source
+    recorded = ListingRecord(shelf).source
     assert recorded.name is FILES
     for member in [name for name in vars(Source) if not name.startswith("_")]:
         getattr(recorded, member)

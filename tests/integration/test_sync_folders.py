@@ -78,13 +78,44 @@ def test_a_folder_that_was_never_read_keeps_nothing_else_from_being_found_or_del
     closed.clear()
     installation.sync()
     assert found() == {"docs/taxes.txt", "docs/closed/salaries.txt"}
-    closed.add("closed")
-    last = checked()
+
+
+def test_documents_in_a_folder_that_is_closed_afterwards_are_held_and_keep_nothing_else_from_being_found(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, closed = os.open, set[str]()
+
+    def refuse(path: Any, *given: Any, **named: Any) -> int:
+        if path in closed:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, *given, **named)
+
+    monkeypatch.setattr("resources.sources.folders.os.open", refuse)
+
+    def live() -> dict[str, Any]:
+        checked = "SELECT source_id, acl_checked_at FROM checked_documents WHERE state = 'live'"
+        return {row["source_id"]: row["acl_checked_at"] for row in installation.rows(checked)}
+
+    def held() -> list[str]:
+        return [row["source_id"] for row in installation.rows("SELECT source_id FROM held_deletions")]
+
+    installation.write("closed/salaries.txt", "The salaries are paid in May.\n")
+    fees = installation.write("fees.txt", "The fee is due in June.\n")
+    installation.write("taxes.txt", "The tax return is due in May.\n")
     installation.sync()
-    assert checked() == last
-    assert found() == {"docs/taxes.txt", "docs/closed/salaries.txt"}
-    assert reconcile(installation.settings, SourceName.FILES, apply=False).unlisted.keys() == {"docs"}
-    assert audit(installation.settings, SourceName.FILES).unlisted.keys() == {"docs"}
+    closed.add("closed")
+    fees.unlink()
+    for _ in range(2):
+        installation.sync()
+        assert held() == ["docs/closed/salaries.txt"]
+        assert live().keys() == {"docs/taxes.txt", "docs/closed/salaries.txt"}
+    before, now = live(), (installation.sync(), live())[1]
+    assert now["docs/taxes.txt"] > before["docs/taxes.txt"]
+    assert now["docs/closed/salaries.txt"] == before["docs/closed/salaries.txt"]
+    closed.clear()
+    installation.sync()
+    assert held() == []
+    assert live()["docs/closed/salaries.txt"] > now["docs/closed/salaries.txt"]
 
 
 def test_what_a_source_does_without_while_it_is_read_is_recorded(

@@ -88,7 +88,7 @@ def test_a_document_that_is_refused_is_not_found() -> None:
     assert synced(Told(batch(seen=[item("qz1q")])), Told(batch(refused=[refusal("qz1q")]))) == {}
 
 
-def test_a_listing_that_lacks_a_closed_folder_without_documents_is_complete() -> None:
+def test_a_listing_that_lacks_a_closed_folder_deletes_no_document_in_it() -> None:
     first = Told(batch(seen=[item("qz1q"), msgspec.structs.replace(item("qz2q"), collection_ids=("a/known",))]))
-    assert synced(first, Told(batch(listing="page", closed=["a/new"]))) == {}
-    assert synced(first, Told(batch(listing="page", closed=["a/known"]))).keys() == {"qz1q", "qz2q"}
+    assert synced(first, Told(batch(listing="complete", closed=["a/new"]))) == {}
+    assert synced(first, Told(batch(listing="complete", closed=["a/known"]))).keys() == {"qz2q"}

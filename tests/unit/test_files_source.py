@@ -578,7 +578,8 @@ except Exception as error:
 print(json.dumps({
     "seen": [item.path for batch in batches for item in batch.seen],
     "refused": {refusal.path: refusal.reason for batch in batches for refusal in batch.refused},
-    "listing": [batch.listing for batch in batches],
+    "listing": batches[-1].listing,
+    "closed": batches[-1].closed,
     "fetched": fetched,
 }))
 """
@@ -650,10 +651,8 @@ def test_what_may_not_be_read_is_refused_and_nothing_is_taken_as_deleted() -> No
     assert result["seen"] == ["open/a.md"]
     assert set(result["refused"]) == {"closed", "open/locked.md"}
     assert all("Permission denied" in reason for reason in result["refused"].values())
-    assert "complete" not in result["listing"]
-    assert (
-        "While documents in it are indexed, nothing in this root is treated as deleted" in result["refused"]["closed"]
-    )
+    assert (result["listing"], result["closed"]) == ("complete", ["r/closed"])
+    assert "Documents in it that are indexed are kept, but held back" in result["refused"]["closed"]
     assert result["fetched"] == "FailedDocumentError", "one that is closed after it was listed is read by a later sync"
 
 
