@@ -133,6 +133,12 @@ FROM scim_members AS m
 WHERE m.group_id = ANY(:group_ids::uuid [])
 ORDER BY m.group_id, id;
 
+-- name: members_among
+-- Those of some ids that are direct members of a group. Parameters: group_id, ids. Grain: member. Index: unique ones of scim_members.
+SELECT coalesce(m.user_id, m.subgroup_id)::text AS id
+FROM scim_members AS m
+WHERE m.group_id = :group_id::uuid AND (m.user_id = ANY(:ids::uuid []) OR m.subgroup_id = ANY(:ids::uuid []));
+
 -- name: principal_taken
 -- A group other than group_id with this principal. Parameters: group_id or null, principal. Index: unique principal.
 SELECT g.group_id::text AS id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from scim2_models import InvalidValueException, NotFoundException, UniquenessException
@@ -12,7 +12,7 @@ from resources.core.errors import InvalidRequestError
 from resources.core.json import Object
 from resources.stores.postgres import Connection
 from serving.identity.scim import filters
-from serving.identity.scim.members import patched_group
+from serving.identity.scim.members import named_members, patched_group
 from serving.identity.scim.models import Group, Member
 from serving.identity.scim.requests import (
     Caller,
@@ -73,10 +73,19 @@ class Groups:
         stored = self._stored(group_id)
         return self._change(stored, resource_of(Group, body, replacing=True), query)
 
-    def patch(self, group_id: str, body: Object, query: Mapping[str, str]) -> Object:
+    def patch(self, group_id: str, body: Object, query: Mapping[str, str]) -> Object | None:
+        """Change a group. Other members than those that a change names are not read, nor returned: None, unless `attributes` asks."""
         self._statements.lock()
         stored = self._stored(group_id)
-        return self._change(stored, patched_group(self._shown([stored], {})[0], body), query)
+        if (named := named_members(body)) is None:
+            return self._change(stored, patched_group(self._shown([stored], {})[0], body), query)
+        known = [one for one in named if filters.as_uuid(one)]
+        before = set(self._statements.members_among(group_id=stored.id, ids=known))
+        after = _checked(one for one, added in named.items() if added)
+        if before != after:
+            group = Group(display_name=stored.display_name, external_id=stored.external_id)
+            self._update(stored, group, stored.principal, before, after)
+        return self.get(stored.id, query) if query.get("attributes") else None
 
     def delete(self, group_id: str) -> None:
         """Delete a group, whose members lose its principal."""
@@ -93,18 +102,24 @@ class Groups:
         before = {member.id for member in self._statements.members(group_ids=[stored.id])}
         after = _ids(group)
         if not same or before != after:
-            self._statements.update_group(
-                group_id=stored.id,
-                display_name=group.display_name or "",
-                external_id=group.external_id,
-                principal=principal,
-            )
-            self._set_members(stored.id, before, after)
-            if principal != stored.principal:
-                within = self._statements.users_within(group_ids=[stored.id])
-                self._statements.refresh(user_ids=within, emails=[])
-            self._record("scim_group_change", stored.id, group, principal, added=after - before, removed=before - after)
+            self._update(stored, group, principal, before, after)
         return self.get(stored.id, query)
+
+    def _update(
+        self, stored: ProvisionedGroup, group: Group, principal: str, before: set[str], after: set[str]
+    ) -> None:
+        """Store a change of a group; `before` and `after` need not have members that stay."""
+        self._statements.update_group(
+            group_id=stored.id,
+            display_name=group.display_name or "",
+            external_id=group.external_id,
+            principal=principal,
+        )
+        self._set_members(stored.id, before, after)
+        if principal != stored.principal:
+            within = self._statements.users_within(group_ids=[stored.id])
+            self._statements.refresh(user_ids=within, emails=[])
+        self._record("scim_group_change", stored.id, group, principal, added=after - before, removed=before - after)
 
     def _set_members(self, group_id: str, before: set[str], after: set[str]) -> None:
         """Add and remove members, and let the directory follow for all users whom this concerns."""
@@ -203,12 +218,16 @@ def principal_of(display_name: str, external_id: str | None, domain: str) -> str
 
 
 def _ids(group: Group) -> set[str]:
-    """Return the ids of a group's members, in normal form. Raises `InvalidValueException` for one that is none."""
+    return _checked(member.value or "" for member in group.members or [])
+
+
+def _checked(ids: Iterable[str]) -> set[str]:
+    """Return ids in normal form. Raises `InvalidValueException` for one that is none."""
     found: set[str] = set()
-    for member in group.members or []:
-        known = filters.as_uuid(member.value or "")
+    for one in ids:
+        known = filters.as_uuid(one)
         if known is None:
-            raise InvalidValueException(detail=f"members: there is no user or group {member.value!r}.")
+            raise InvalidValueException(detail=f"members: there is no user or group {one!r}.")
         found.add(known)
     return found
 

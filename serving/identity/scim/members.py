@@ -26,6 +26,18 @@ class IdChange(NamedTuple):
     ids: list[str]
 
 
+def named_members(body: Object) -> dict[str, bool] | None:
+    """Return whether a PATCH adds or removes each of the ids that it names; None if it does anything else."""
+    operations = body.get("Operations")
+    changes = [_by_ids(one) for one in operations] if is_list(operations) else []
+    named: dict[str, bool] = {}
+    for change in changes:
+        if change is None:
+            return None
+        named.update(dict.fromkeys(change.ids, change.adds))
+    return named if changes else None
+
+
 def patched_group(group: Group, body: Object) -> Group:
     """Return a copy of the group with the operations of a PATCH applied in order. Raises as `patched` does."""
     operations = body.get("Operations")

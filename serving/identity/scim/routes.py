@@ -115,9 +115,12 @@ async def scim_patch(
 ) -> Response[Any]:
     """Change a user or group."""
     content, query = await request.body(), dict(request.query_params.items())
-    return await _run(
-        request, identity, kind, lambda store: respond(200, store.patch(resource_id, body_of(content), query))
-    )
+
+    def change(store: Users | Groups) -> Response[Any]:
+        changed = store.patch(resource_id, body_of(content), query)
+        return respond(204 if changed is None else 200, changed)
+
+    return await _run(request, identity, kind, change)
 
 
 @delete(
