@@ -91,6 +91,15 @@ def test_a_browser_that_opens_results_is_sent_to_the_search_page(running: Runnin
     assert (answer.status_code, answer.headers["location"]) == (303, f"/?{query}")
 
 
+def test_a_result_has_one_link_to_each_page(site: Site, running: Running) -> None:
+    here = site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
+    there = site.add("Pot", ["The kettle is heavy."], [ANN], url="https://wiki.example/pot")
+    links = [one.attributes["href"] for one in page(running, "/?q=kettle").css(".result a")]
+    assert sorted(filter(None, links)) == sorted(
+        [f"/documents/{here}?chunk=0#place", f"/documents/{there}?chunk=0#place", "https://wiki.example/pot"]
+    )
+
+
 def test_a_source_that_is_not_known_is_left_out(site: Site, running: Running) -> None:
     site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
     site.add("Talk", ["The kettle leaks."], [ANN], source=SourceName.SLACK)
