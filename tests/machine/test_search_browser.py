@@ -245,6 +245,33 @@ def test_skipping_to_the_content_keeps_the_answer(visit: Visit) -> None:
     visit.browser.evaluate("history.back()")
     visit.until("location.hash === '' && window.moved === 2")
     assert visit.browser.evaluate("document.querySelectorAll('.answer').length") == 1
+    visit.browser.evaluate("history.forward()")
+    visit.until("location.hash === '#main'")
+    visit.running.settle()
+    visit.browser.evaluate("location.reload()")
+    visit.answered()
+
+
+def test_a_follow_up_cannot_be_shared_once_the_answer_before_is_gone(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.browser.evaluate("document.querySelector('.follow input').focus()")
+    visit.browser.type("And where?")
+    visit.browser.press("Enter")
+    visit.answered(2)
+    visit.running.settle()
+    first = visit.browser.evaluate("history.state.answers[0]")
+    visit.running.site.sql(
+        "UPDATE answers SET sources = jsonb_set(jsonb_set(sources, '{0,chunk_id}', to_jsonb(answer_id)), '{0,doc_id}', "
+        "to_jsonb(answer_id)) WHERE answer_id::text = %s",
+        first,
+    )
+    visit.browser.evaluate("location.reload()")
+    visit.answered()
+    assert "you may no longer read it" in visit.browser.evaluate("document.querySelector('.answer').textContent")
+    assert visit.browser.evaluate("document.querySelectorAll('[data-shared]').length") == 0
 
 
 def test_answers_come_back_with_the_page_and_are_not_asked_for_again(visit: Visit) -> None:

@@ -242,7 +242,7 @@ function actions(done, cited, number) {
   } }, name);
   const copy = element("button", { class: "quiet" }, "Copy");
   copying(copy, said, done.answer, cited.filter((one) => one.citation.link).map((one) => ({ ...one.citation, title: one.title })), number);
-  const share = done.found && !conversation.length ? element("button", { class: "quiet", "data-shared": done.shared_at ? "yes" : "no" }, done.shared_at ? "Stop sharing" : "Share by link") : null;
+  const share = done.found && (answers[0] ?? done.answer_id) === done.answer_id ? element("button", { class: "quiet", "data-shared": done.shared_at ? "yes" : "no" }, done.shared_at ? "Stop sharing" : "Share by link") : null;
   if (share) sharing(share, said, done.answer_id);
   return element("div", { class: "actions" }, rate("good", "Useful"), rate("bad", "Not useful"), copy, share, said);
 }

@@ -172,7 +172,7 @@ function walk(event, step) {
 addEventListener("popstate", () => {
   const { search, hash } = new URL(shown);
   shown = location.href;
-  if (location.search === search && location.hash !== hash) return; // skipped to the content: the answer stays
+  if (location.search === search && location.hash !== hash) return history.replaceState({ ...history.state, ...answered(), added }, ""); // skipped to the content: the answer stays
   location.reload();
 });
 document.addEventListener("keydown", (event) => {
