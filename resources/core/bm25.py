@@ -11,7 +11,8 @@ one space of IDs, and a query has the terms of every language of the corpus: see
 alone, vectors and queries are English.
 
 An identifier is indexed whole besides its parts: PKZ-0821 is three terms, of which PKZ-0822 shares one. What else a word may be written
-as, see `resources.core.spelling`, are further terms, in documents of average weight and in queries of little.
+as, see `resources.core.spelling`, are further terms, in documents of average weight and in queries of little. Umlauts as two letters are terms of queries
+alone.
 """
 
 import re
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 from qdrant_edge import Bm25, Bm25Config, DisabledStemmer
 
-from resources.core.spelling import BOND, folded, presented, spelled, split_ideographs
+from resources.core.spelling import BOND, folded, presented, spelled, split_ideographs, with_other_umlauts
 
 K1 = 1.2
 """Saturation of term frequency. Source: Robertson & Zaragoza, The Probabilistic Relevance Framework (2009), section
@@ -210,11 +211,14 @@ def encode_query(text: str, languages: Collection[str] = ()) -> SparseVector:
         others = []
     elif spoken is not None:
         text = " ".join(word for word in text.split() if spoken not in _stopped(word.strip(_MARKS).lower()))
+    respelled = filter(None, map(with_other_umlauts, _LETTERS.findall(text)))
+    umlauts = " ".join(spelling for other in respelled for spelling in {other, folded(other)})
     stems, forms, more = dict[int, float](), dict[int, float](), dict[int, float]()
     for name in (LANGUAGES[ENGLISH], *others):
         read, counter = _read(text, _CODES[name]), _counter(_CODES[name])
         parts = (stems, read.stems, counter.stems), (forms, read.forms, counter.forms)
-        spellings = (more, read.more, counter.stems), (more, read.more, counter.forms)
+        further = f"{read.more} {umlauts}".strip()
+        spellings = (more, further, counter.stems), (more, further, counter.forms)
         for found, words, reader in (*parts, *spellings):
             for index, count in _counts(words, reader).items() if words else ():
                 found[index] = max(found.get(index, 0.0), count)

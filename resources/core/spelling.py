@@ -47,6 +47,26 @@ def _letters() -> dict[str, str]:
 
 
 _LETTERS = _letters()
+_UMLAUTS = {
+    "ä": "ae",
+    "ö": "oe",
+    "ø": "oe",
+    "ü": "ue",
+    "å": "aa",
+    "Ä": "Ae",
+    "Ö": "Oe",
+    "Ø": "Oe",
+    "Ü": "Ue",
+    "Å": "Aa",
+}
+_ONE_LETTER = {"ae": "ä", "oe": "ö", "ue": "ü", "aa": "å"}
+_UMLAUT = re.compile(f"[{''.join(_UMLAUTS)}]")
+_TWO_LETTERS = re.compile(
+    r"(?<![aeiougq])(?:ae|ue)(?![aeiouy]|s?\b|l\b)|(?<![aeiou])oe(?![aeiouy]|s?\b)|\baa|(?<=g)aa(?=rd)", re.IGNORECASE
+)
+"""Two letters that may stand for an umlaut, unlike those of guest, heroes, Samuel and neue."""
+_SHORTEST_SPELLED_OUT = 5
+"""Letters of a word that may have them: no fuel and no poet."""
 _FIRST_FORM = "\uf900"
 _SPACES = frozenset("\u00a0\u2009\u202f")
 _GROUPING = re.compile("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
@@ -152,6 +172,15 @@ def joined(identifier: str) -> str:
     if not _GROUPED.fullmatch(identifier):
         identifier = _BETWEEN_DIGITS.sub(BOND, identifier)
     return _NO_WORD.sub("", identifier)
+
+
+def with_other_umlauts(word: str) -> str | None:
+    """Return a word with its umlauts as two letters, or with two letters as umlauts, or None: Mueller for Müller, Århus for Aarhus."""
+    if _UMLAUT.search(word):
+        return _UMLAUT.sub(lambda one: _UMLAUTS[one[0]], word)
+    if len(word) < _SHORTEST_SPELLED_OUT or not _TWO_LETTERS.search(word):
+        return None
+    return _TWO_LETTERS.sub(lambda two: _ONE_LETTER[two[0].lower()], word)
 
 
 def spelled(token: str) -> Spelled:

@@ -108,6 +108,8 @@ SPELLINGS = [
     ("12\u202f500", "12500"), ("1,234,567", "1234567"), ("wi-fi", "wifi"), ("wi\u2011fi", "wi-fi"), ("O'Brien", "OBrien"),
     ("O’Brien", "O'Brien"), ("e-mails", "emails"), ("getUserName", "get user name"), ("get_user_name", "getUserName"),
     ("PKZ0821", "PKZ 0821"), ("AT&T", "ATT"), ("2026-01-31", "20260131"),
+    ("Mueller", "Müller"), ("Kuendigungsfrist", "Kündigungsfrist"), ("Aarhus", "Århus"), ("Heizoel", "Heizöl"), ("Aepfel", "Äpfel"),
+    ("Kierkegaard", "Kierkegård"), ("Soeren", "Søren"),
 ]  # fmt: skip
 
 
@@ -118,6 +120,15 @@ def test_spellings_find_each_other(one: str, other: str, language: str) -> None:
         for query in (asked, asked.upper() if "_" not in one and asked.islower() else asked):
             (vector,) = encode_documents([f"Amtlich: {stored}."], 4, [language])
             assert product(encode_query(query, {"en", language}), vector) > 0, (query, stored)
+
+
+@pytest.mark.parametrize(
+    ("query", "stored"),
+    [("guest", "gust"), ("neue", "nue"), ("Quelle", "Qulle"), ("Samuel", "Samul"), ("poet", "pot"), ("Staat", "Stat")],
+)
+def test_two_vowels_are_seldom_an_umlaut(query: str, stored: str) -> None:
+    (vector,) = encode_documents([stored], 4)
+    assert product(encode_query(query), vector) == 0
 
 
 @pytest.mark.parametrize(

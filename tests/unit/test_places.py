@@ -59,9 +59,12 @@ def test_chunks_of_one_page_say_so() -> None:
         ("料金はﾒｶﾞです", "メガ", ["ﾒｶﾞ"]),
         ("ﾊﾟｽﾎﾟｰﾄ Straße", "パスポート strasse", ["ﾊﾟｽﾎﾟｰﾄ", "Straße"]),
         ("ガス", "ｶﾞｽ", ["ガス"]),
+        ("Die Kündigungsfristen", "kuendigungsfristen", ["Kündigungsfristen"]),
+        ("An Frau Mueller", "müller", ["Mueller"]),
+        ("Århus, AARHUS", "Aarhus", ["Århus", "AARHUS"]),
     ],
 )
-def test_half_width_letters_are_found_with_their_marks(text: str, query: str, shown: list[str]) -> None:
+def test_letters_are_found_as_they_are_written(text: str, query: str, shown: list[str]) -> None:
     assert [text[start:end] for start, end in spans(text, terms(query))] == shown
     assert held(text, terms(query)) == terms(query)
 

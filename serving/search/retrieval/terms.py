@@ -11,7 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from resources.core.bm25 import names_in
-from resources.core.spelling import BOND, IDEOGRAPHS, JOINTS, LETTER, SIGNS, bigrams, folded, folded_in_place, spelled
+from resources.core.spelling import (
+    BOND,
+    IDEOGRAPHS,
+    JOINTS,
+    LETTER,
+    SIGNS,
+    bigrams,
+    folded,
+    folded_in_place,
+    spelled,
+    with_other_umlauts,
+)
 
 _WORD = re.compile(rf"[^\W\d_](?:\+\+|#)(?![\w#+])|(?<!\w)\.net\b|{LETTER}+", re.IGNORECASE)
 """A word, C++, C#, F# or .NET."""
@@ -45,7 +56,7 @@ class Words(frozenset[str]):
     """The stems of a query's words. It equals any other set of them, but knows how else they are written."""
 
     joined: Mapping[str, frozenset[str]] = {}
-    """What stands for several stems: wifi for both of wi-fi."""
+    """What stands for other stems: wifi for both of wi-fi, mueller for muller of Müller."""
     parts: Mapping[str, tuple[str, ...]] = {}
     """What together stands for a stem: get, user and name for getUserName."""
     names: Mapping[str, re.Pattern[str]] = {}
@@ -116,6 +127,10 @@ def terms(query: str) -> Words:
             if "_" in one and (letters_only := one.replace("_", "")):
                 joined[stem(letters_only)] = frozenset([one])
                 parts[one] = tuple(stem(part) for part in one.split("_") if part)
+    for word in _WORD.findall(query):
+        other = with_other_umlauts(word)
+        if other is not None and (one := stem(word)) in found and stem(other) not in found:
+            joined[stem(other)] = frozenset([one])
     found.joined, found.parts = joined, parts
     return found
 
