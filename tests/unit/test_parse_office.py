@@ -361,6 +361,16 @@ def test_figures_of_a_chart_are_shown_in_their_formats() -> None:
     assert "2028-01-02 | 4.4 | 25%" in text(body, {"chart.xml": part.format("<c:date1904 val='1'/>")})
 
 
+def test_series_that_are_filtered_out_of_a_chart_are_not_indexed() -> None:
+    series = "<c:ser><c:tx><c:v>{0}</c:v></c:tx><c:val><c:numLit><c:pt idx='0'><c:v>{1}</c:v></c:pt></c:numLit></c:val></c:ser>"
+    filtered = f"<x:filteredBarSeries xmlns:x='urn:x'>{series.format('Pay', 90_000)}</x:filteredBarSeries>"
+    filtered = f"<c:extLst><c:ext>{filtered}</c:ext></c:extLst>"
+    part = f"<c:chartSpace {SPACES}><c:chart>{series.format('Ducks', 12)}{filtered}</c:chart></c:chartSpace>"
+    assert (
+        text(line("<w:r><w:drawing><c:chart r:id='chart'/></w:drawing></w:r>"), {"chart.xml": part}) == "| Ducks\n| 12"
+    )
+
+
 def test_documents_of_other_formats_within_one() -> None:
     parts: dict[str, str | bytes] = {
         "page.html": "<p>Simple <b>page</b></p><table><tr><td>ROW 1</td><td>w</td></tr><tr><td>ROW 2</td><td>x</td></tr></table>",

@@ -98,6 +98,9 @@ def chart(root: Any, page: int | None = None, sheet: str | None = None, *, data:
     categories: dict[int, str] = {}
     from_1904 = is_on(child(root, "date1904"))
     for series in within(root, "ser", "series"):
+        around = series.getparent()
+        if around is not None and local(around.tag).startswith("filtered"):
+            continue  # a person took it out of the chart
         label = child(series, "tx")
         names.append(_cached(label) if label is not None else "")
         categories = _points(series, "cat", "xVal", from_1904=from_1904) | categories
