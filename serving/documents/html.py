@@ -86,21 +86,26 @@ def render(
     marked = _Marked(text, (start, end), quote)
     ahead = sorted((signs or {}).items(), reverse=True)
     parts: list[str] = []
-    for lines in _blocks(text):
+    for lines in _blocks(text, start, end):
         while ahead and ahead[-1][0] < lines[-1][0] + len(lines[-1][1]):
             parts.append(ahead.pop()[1])
         parts.append(_block(marked, lines, known, wrapped))
     return "".join(parts)
 
 
-def _blocks(text: str) -> Iterator[list[Line]]:
-    """Yield the lines of each block. Parts of a table, which repeat its head or whose head stands alone, are one block."""
+def _blocks(text: str, start: int, end: int) -> Iterator[list[Line]]:
+    """Yield the lines of each block. Parts of a table, which repeat its head or whose head stands alone, are one block.
+
+    A repeated head is left out unless what is marked, from `start` to `end`, has some of it.
+    """
     table: list[Line] = []
     for block in _BLOCK.finditer(text):
         lines = [(block.start() + line.start(), line.group()) for line in _LINE.finditer(block.group())]
         repeats = table and _is_table(lines) and lines[0][1] == table[0][1]
         if table and _is_table(lines) and (repeats or len(table) == 1):
-            table += lines[1:] if repeats else lines
+            at, head = lines[0]
+            marked = start < at + len(head) and at < end
+            table += lines[1:] if repeats and not marked else lines
             continue
         if table:
             yield table
@@ -139,8 +144,8 @@ def _block(marked: _Marked, lines: Sequence[Line], known: Mapping[str, int], wra
 
 def _table(marked: _Marked, lines: Sequence[Line]) -> str:
     rows: list[str] = []
-    for number, (start, line) in enumerate(lines):
-        at, tag = start, "th" if number == 0 and len(lines) > 1 else "td"
+    for start, line in lines:
+        at, tag = start, "th" if line == lines[0][1] and len(lines) > 1 else "td"
         cells: list[str] = []
         for cell in line.split(_CELL):
             cells.append(f"<{tag}>{marked.html(at, at + len(cell))}</{tag}>")

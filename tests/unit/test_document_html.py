@@ -74,6 +74,17 @@ def test_lines_that_a_page_ended_are_joined_and_others_kept() -> None:
     assert render(f"{full}\n{full}", {}, wrapped=False) == f"<p>{full}<br>{full}</p>"
 
 
+def test_the_repeated_head_of_a_table_is_shown_where_it_is_cited() -> None:
+    text = "City | Days\nRome | 30\n\nCity | Days\nOslo | 12"
+    start = text.rindex("City")
+    whole = render(text, {}, start, len(text))
+    assert '<tr><th><mark id="place">City</mark></th><th><mark>Days</mark></th></tr>' in whole
+    quote = (start, start + len("City"))
+    quoted = render(text, {}, start, len(text), quote=quote)
+    assert '<mark class="quote" id="place">City</mark>' in quoted
+    assert render(text, {}, 0, text.index("Rome")).count("City") == 1
+
+
 def test_a_table_in_parts_is_one_table() -> None:
     assert render("City | Days\n\nRome | 30\n\nCity | Days\n\nOslo | 12", {}).count("<tr>") == 3
     assert render("City | Days\nRome | 30\n\nCity | Days\nOslo | 12", {}).count("<table>") == 1
