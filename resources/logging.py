@@ -18,9 +18,11 @@ Level = Literal["debug", "info", "warning", "error"]
 
 _EMAIL = re.compile(r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)+")
 _PHONE = re.compile(
-    r"(?<![\w./:-])(?:\+\d[\d ()./-]{7,18}|\(\d{2,5}\)[\d -]{5,15}|0\d{1,5} ?/ ?\d[\d -]{4,13}|\d[\d -]{7,18})\d(?![\w:-]|\.\d)"
+    r"(?<![\w./:-])(?:\+\d[\d ()./-]{7,18}|\(\d{2,5}\)[\d -]{5,15}|0\d{1,5} ?/ ?\d[\d -]{4,13}|\d{3}\.\d{3}\.\d{3}|\d[\d -]{7,18})"
+    r"\d(?![\w:-]|\.\d)"
 )
-"""With a plus, an area code in parentheses or before a slash, or groups of digits. Dots alone are those of addresses and decimals."""
+"""With a plus, an area code in parentheses or before a slash, or groups of digits. With dots alone, of three, three
+and four digits: others are those of addresses, versions, dates and amounts."""
 _NUMBER = re.compile(r"\d+|[1-9]\d{0,2}(?: \d{3})+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _QUOTED = re.compile(
