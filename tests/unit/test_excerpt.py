@@ -65,6 +65,7 @@ def test_a_long_text_without_spaces_is_cut_around_the_words(begin: str, end: str
     ("text", "shown"),
     [
         ("**bold _both_ x** and ~~gone~~", "bold both x and gone"),
+        ("def __init__(self): `__name__` of __bold words__", "def __init__(self): __name__ of bold words"),
         ("a__b__c 2*3*4 snake_case", "a__b__c 2*3*4 snake_case"),
         (r"\*star\* and \_", "*star* and _"),
         ("![a pump](p.png) <b>here</b>", "a pump here"),

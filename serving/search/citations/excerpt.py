@@ -18,7 +18,8 @@ LONGEST = 260
 CUT = "…"
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\s]*(?:\s+\"[^\"\n]*\")?\)")
 _TAG = re.compile(TAG, re.IGNORECASE)
-_STRONG = re.compile(r"(?<![\w*\\])(\*{1,3}|_{1,3}|~~|`{1,3})(?=\S)(.+?)(?<=[^\s\\])\1(?![\w*])")
+_STRONG = re.compile(r"(?<![\w*\\])(?!__\w+__)(\*{1,3}|_{1,3}|~~|`{1,3})(?=\S)(.+?)(?<=[^\s\\])\1(?![\w*])")
+"""Emphasis and code. `__init__` is a name."""
 _LINE = re.compile(r"^[ \t]*(?:>[ \t]?)*(?:#{1,6}[ \t]+|[-*•][ \t]+(?:\[[ xX]\][ \t]+)?|(?:```|~~~).*$)?", re.MULTILINE)
 _RULE = re.compile(r"^[\s|:=_*-]*$")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
