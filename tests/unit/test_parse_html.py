@@ -240,6 +240,11 @@ def test_empty_elements_of_xhtml_swallow_nothing() -> None:
         ("<p><ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp></ruby>京</p>", "東京"),
         ('<ol><li value="5">Hum</li><li>Leak</li></ol>', "5. Hum\n6. Leak"),
         ('<ul><li value="5">Hum</li></ul>', "- Hum"),
+        ('<ol type="a"><li>Hum</li><li>Leak</li></ol>', "a. Hum\nb. Leak"),
+        ('<ol type="I" start="4"><li>Hum</li><li>Leak</li></ol>', "IV. Hum\nV. Leak"),
+        ('<ol type="?"><li>Hum</li></ol>', "1. Hum"),
+        ("<ol reversed><li>Hum</li><li>Leak<ol><li>Oil</li></ol></li></ol>", "2. Hum\n1. Leak\n  1. Oil"),
+        ('<ol reversed start="9"><li>Hum</li><li value="5">Leak</li><li>Oil</li></ol>', "9. Hum\n5. Leak\n4. Oil"),
     ],
 )
 def test_headings_readings_and_numbers_as_they_are_shown(markup: str, text: str) -> None:

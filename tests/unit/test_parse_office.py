@@ -280,6 +280,17 @@ def test_notes_follow_the_paragraph_that_refers_to_them() -> None:
     ]
 
 
+def test_a_note_with_a_mark_of_its_own_has_no_number() -> None:
+    notes = "".join(
+        f"<w:footnote w:id='{n}'>{line(run(one))}</w:footnote>" for n, one in ((1, "* Without tax."), (2, "See annex."))
+    )
+    own = f"<w:r><w:footnoteReference w:id='1' w:customMarkFollows='1'/></w:r>{run('*', UP)}"
+    body = line(run("4.2") + own) + line(run("More.") + "<w:r><w:footnoteReference w:id='2'/></w:r>")
+    assert text(body, {"footnotes.xml": part("footnotes", notes)}).split("\n\n") == [
+        "4.2 [*]", "* Without tax.", "More. [1]", "[1] See annex.",
+    ]  # fmt: skip
+
+
 def test_comments_name_their_author() -> None:
     comments = part("comments", f"<w:comment w:id='0' w:author='Ana Ruiz'>{line(run('Too low.'))}</w:comment>")
     body = line(run("500 EUR") + "<w:r><w:commentReference w:id='0'/></w:r>") + line(run("End."))
@@ -658,6 +669,24 @@ def test_slides_with_groups_charts_diagrams_comments_and_notes() -> None:
         (2, "Next"),
     ]
     assert document.page_count == 2
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("alphaLcParenR", "a) One\nb) Two"),
+        ("alphaUcPeriod", "A. One\nB. Two"),
+        ("romanLcParenBoth", "(i) One\n(ii) Two"),
+        ("arabicPlain", "1 One\n2 Two"),
+        ("arabicParenR", "1) One\n2) Two"),
+        ("circleNumDbPlain", "1. One\n2. Two"),
+    ],
+)
+def test_items_of_a_slide_have_the_numbers_that_it_shows(form: str, expected: str) -> None:
+    items = "".join(
+        f"<a:p><a:pPr><a:buAutoNum type='{form}'/></a:pPr><a:r><a:t>{one}</a:t></a:r></a:p>" for one in ("One", "Two")
+    )
+    assert shown(read(pptx(f"<p:sp><p:txBody>{items}</p:txBody></p:sp>"), PPTX)) == [("list", expected)]
 
 
 def test_a_slide_without_a_title_is_below_none() -> None:

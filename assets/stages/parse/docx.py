@@ -374,14 +374,19 @@ class _Document:
 
     def _note(self, kind: str, element: Any) -> str:
         found = self._notes[kind].get(attribute(element, "id") or "")
-        self._numbers[kind] += 1
-        mark = numeral(self._numbers[kind], "decimal" if kind == "footnote" else "lowerRoman")
-        if found is not None:
-            text = self._apart(found[1], found[0])
-            if text:
-                self._after.append(BlockDraft(kind="paragraph", text=f"[{mark}] {text[0].text}"))
-                self._after += text[1:]
-        return f" [{mark}]"
+        mark = ""
+        if attribute(element, "customMarkFollows") not in (
+            "1",
+            "true",
+            "on",
+        ):  # such a mark is text, here and in the note
+            self._numbers[kind] += 1
+            mark = f"[{numeral(self._numbers[kind], 'decimal' if kind == 'footnote' else 'lowerRoman')}]"
+        text = self._apart(found[1], found[0]) if found is not None else []
+        if text:
+            self._after.append(BlockDraft(kind="paragraph", text=f"{mark} {text[0].text}".lstrip()))
+            self._after += text[1:]
+        return mark and f" {mark}"
 
     def _comment(self, element: Any) -> None:
         found = self._comments.get(attribute(element, "id") or "")

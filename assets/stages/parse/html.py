@@ -9,12 +9,15 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.alt_text import described
 from assets.stages.parse.boilerplate import content, is_boilerplate
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.html_tables import box, children, code_text, formula, grid, inline_text, labels, script
 from assets.stages.parse.marks import STRUCK, STRUCK_TAGS, apart
+from assets.stages.parse.numbering import FORMS, numeral
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import line, table
 from assets.stages.parse.tags import strip_html
@@ -107,6 +110,26 @@ def _without_structure(text: str, warnings: list[str]) -> Parsed:
     )
 
 
+class _List(msgspec.Struct):
+    """An open list: the next number, its form, and how numbers go on. A list of bullets has no form."""
+
+    form: str = ""
+    number: int = 1
+    step: int = 1
+
+
+def _list(node: Any, tag: str) -> _List:
+    if tag != "ol":
+        return _List()
+    reverse = "reversed" in node.attributes
+    first = sum(one.tag == "li" for one in children(node)) if reverse else 1
+    return _List(
+        form=FORMS.get(node.attributes.get("type") or "1", "decimal"),
+        number=_number(node.attributes.get("start"), first),
+        step=-1 if reverse else 1,
+    )
+
+
 class _Close:
     """Stack entry that marks the end of an element's children."""
 
@@ -121,7 +144,7 @@ class _Walker:
         self._all = all_of_it
         self.drafts: list[BlockDraft] = []
         self._inline: list[str] = []
-        self._lists: list[int | None] = []
+        self._lists: list[_List] = []
         self._items: list[str] = []
         self._marker = ""
 
@@ -201,14 +224,14 @@ class _Walker:
     def _open(self, node: Any, tag: str) -> None:
         if tag in _LISTS:
             self._flush()
-            self._lists.append(_number(node.attributes.get("start"), 1) if tag == "ol" else None)
+            self._lists.append(_list(node, tag))
         elif tag == "li":
             self._flush()
-            number = self._lists[-1] if self._lists else None
-            number = number if number is None else _number(node.attributes.get("value"), number)
-            self._marker = "- " if number is None else f"{number}. "
-            if self._lists and number is not None:
-                self._lists[-1] = number + 1
+            one = self._lists[-1] if self._lists else _List()
+            if one.form:
+                one.number = _number(node.attributes.get("value"), one.number)
+            self._marker = f"{numeral(one.number, one.form)}. " if one.form else "- "
+            one.number += one.step
         elif tag in STRUCK_TAGS:
             self._inline.append(STRUCK)
         elif tag in _BLOCKS:

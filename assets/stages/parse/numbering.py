@@ -12,6 +12,8 @@ MAX_LEVEL = 8
 _PLACE = re.compile(r"%([1-9])")
 _ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"), (9, "ix"),
           (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
+FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+"""Forms by the first number, as HTML and OpenDocument name them."""
 _LARGEST = 10_000
 """Larger numbers are shown as decimals."""
 

@@ -16,7 +16,7 @@ from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.alt_text import described
 from assets.stages.parse.marks import raised
 from assets.stages.parse.markup import tree
-from assets.stages.parse.numbering import numeral
+from assets.stages.parse.numbering import FORMS, numeral
 from assets.stages.parse.package import attribute, child, local, number, within, without
 from assets.stages.parse.tables import table
 from resources.core.errors import SkipDocumentError
@@ -48,7 +48,6 @@ _BLOCKS = frozenset({"section", "text-box", "index-body", "index-title", "table-
 """Elements that hold blocks."""
 _FIELDS = frozenset({"text", "textarea", "combobox", "formatted-text", "number", "date", "time"})
 """Controls of forms that people fill in; passwords and hidden ones are not read."""
-_FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
 
 class _Level(msgspec.Struct):
@@ -403,7 +402,7 @@ def _numbered(level: Any) -> _Level:
         return _Level()
     shown = number(attribute(level, "display-levels"), 1, least=1, most=10)
     return _Level(
-        form=_FORMS.get(attribute(level, "num-format") or "", ""),
+        form=FORMS.get(attribute(level, "num-format") or "", ""),
         prefix=attribute(level, "num-prefix") or "",
         suffix=attribute(level, "num-suffix") or ("." if shown == 1 else ""),
         start=number(attribute(level, "start-value"), 1),

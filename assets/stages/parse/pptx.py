@@ -3,12 +3,14 @@
 Source: ECMA-376, part 1, sections 19 and 21.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.alt_text import described
 from assets.stages.parse.drawing import graphics, has_text, is_hidden, paragraph, shapes
+from assets.stages.parse.numbering import numeral
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.sheets import counted
@@ -18,6 +20,12 @@ from resources.core.errors import SkipDocumentError
 _MAX_LEVEL = 8
 _REPEATED = 200
 """Characters of a cell that are repeated in each row that it spans."""
+_FORMS = {
+    "alphaLc": "lowerLetter", "alphaUc": "upperLetter", "romanLc": "lowerRoman", "romanUc": "upperRoman", "arabic": "decimal",
+}  # fmt: skip
+_AROUND = {"ParenBoth": "({})", "ParenR": "{})", "Period": "{}.", "Plain": "{}"}
+_SCHEME = re.compile(f"({'|'.join(_FORMS)})({'|'.join(_AROUND)})")
+"""Source: ECMA-376, part 1, 20.1.10.61 (ST_TextAutonumberScheme)"""
 _TITLES = frozenset({"title", "ctrTitle"})
 
 
@@ -173,8 +181,16 @@ def _lines(shape: Any) -> list[tuple[int, str, str]]:
             lines.append((level, "-", text))
             continue
         counts[level] = counts[level] + 1 if level in counts else number(numbering.get("startAt"), 1)
-        lines.append((level, f"{counts[level]}.", text))
+        lines.append((level, _marker(counts[level], numbering.get("type") or ""), text))
     return lines
+
+
+def _marker(count: int, scheme: str) -> str:
+    """Return a number in one of the forms of slides (`alphaLcParenR`); those that are not known are decimals."""
+    found = _SCHEME.fullmatch(scheme)
+    if found is None:
+        return f"{count}."
+    return _AROUND[found[2]].format(numeral(count, _FORMS[found[1]]))
 
 
 def _text(lines: list[tuple[int, str, str]], page: int) -> BlockDraft:
