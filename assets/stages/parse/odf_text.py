@@ -10,13 +10,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-import msgspec
-
 from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.alt_text import described
 from assets.stages.parse.marks import raised
 from assets.stages.parse.markup import tree
-from assets.stages.parse.numbering import FORMS, numeral
 from assets.stages.parse.package import attribute, child, local, number, within, without
 from assets.stages.parse.tables import table
 from resources.core.errors import SkipDocumentError
@@ -48,16 +45,6 @@ _BLOCKS = frozenset({"section", "text-box", "index-body", "index-title", "table-
 """Elements that hold blocks."""
 _FIELDS = frozenset({"text", "textarea", "combobox", "formatted-text", "number", "date", "time"})
 """Controls of forms that people fill in; passwords and hidden ones are not read."""
-
-
-class _Level(msgspec.Struct):
-    """A level of a list: how its numbers look, and how many levels they show (`2.1`)."""
-
-    form: str = ""
-    prefix: str = ""
-    suffix: str = ""
-    start: int = 1
-    shown: int = 1
 
 
 class TextReader:
@@ -201,23 +188,6 @@ class TextReader:
                         yield f"{'  ' * min(depth, _MAX_LEVEL)}{marker or ' '} {text}"
                 elif kind == "list":
                     yield from self._list(one, depth + 1, style)
-
-    def _marker(self, item: Any, depth: int, style: str) -> str:
-        """Count an item and return its number with those of the levels above that it shows, or a hyphen."""
-        levels = self._numbers.get(style, {})
-        level = levels.get(depth + 1)
-        if level is None or not level.form or local(item.tag) != "list-item":
-            return "-"
-        counts = self._counts.setdefault(style, {})
-        counts[depth] = number(attribute(item, "start-value"), counts.get(depth, level.start - 1) + 1)
-        for deeper in [other for other in counts if other > depth]:
-            del counts[deeper]
-        places = [
-            numeral(counts.get(at, above.start), above.form)
-            for at in range(max(depth + 1 - level.shown, 0), depth + 1)
-            if (above := levels.get(at + 1)) is not None and above.form
-        ]
-        return f"{level.prefix}{'.'.join(places)}{level.suffix}"
 
     def _heading(self, text: str, level: str | None) -> BlockDraft:
         return BlockDraft(kind="heading", text=text, level=number(level, 1, least=1, most=10), page=self._page)
@@ -394,20 +364,6 @@ class TextReader:
             rows = self._rows(grid, 0)
             found += table(rows[1:], header=rows[0], page=self._page) if len(rows) > 1 else []
         return found
-
-
-def _numbered(level: Any) -> _Level:
-    """Return how a level of a list is numbered; a level of bullets has no form."""
-    if local(level.tag) != "list-level-style-number":
-        return _Level()
-    shown = number(attribute(level, "display-levels"), 1, least=1, most=10)
-    return _Level(
-        form=FORMS.get(attribute(level, "num-format") or "", ""),
-        prefix=attribute(level, "num-prefix") or "",
-        suffix=attribute(level, "num-suffix") or ("." if shown == 1 else ""),
-        start=number(attribute(level, "start-value"), 1),
-        shown=shown,
-    )
 
 
 def _control(element: Any) -> str:
