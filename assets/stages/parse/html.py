@@ -110,7 +110,7 @@ def _without_structure(text: str, warnings: list[str]) -> Parsed:
     )
 
 
-class _List(msgspec.Struct):
+class _OpenList(msgspec.Struct):
     """An open list: the next number, its form, and how numbers go on. A list of bullets has no form."""
 
     form: str = ""
@@ -118,12 +118,12 @@ class _List(msgspec.Struct):
     step: int = 1
 
 
-def _list(node: Any, tag: str) -> _List:
+def _list(node: Any, tag: str) -> _OpenList:
     if tag != "ol":
-        return _List()
+        return _OpenList()
     reverse = "reversed" in node.attributes
     first = sum(one.tag == "li" for one in children(node)) if reverse else 1
-    return _List(
+    return _OpenList(
         form=FORMS.get(node.attributes.get("type") or "1", "decimal"),
         number=_number(node.attributes.get("start"), first),
         step=-1 if reverse else 1,
@@ -144,7 +144,7 @@ class _Walker:
         self._all = all_of_it
         self.drafts: list[BlockDraft] = []
         self._inline: list[str] = []
-        self._lists: list[_List] = []
+        self._lists: list[_OpenList] = []
         self._items: list[str] = []
         self._marker = ""
 
@@ -227,7 +227,7 @@ class _Walker:
             self._lists.append(_list(node, tag))
         elif tag == "li":
             self._flush()
-            one = self._lists[-1] if self._lists else _List()
+            one = self._lists[-1] if self._lists else _OpenList()
             if one.form:
                 one.number = _number(node.attributes.get("value"), one.number)
             self._marker = f"{numeral(one.number, one.form)}. " if one.form else "- "

@@ -14,6 +14,7 @@ from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.alt_text import described
 from assets.stages.parse.marks import raised
 from assets.stages.parse.markup import tree
+from assets.stages.parse.odf_lists import ListNumbers
 from assets.stages.parse.package import attribute, child, local, number, within, without
 from assets.stages.parse.tables import table
 from resources.core.errors import SkipDocumentError
@@ -59,9 +60,7 @@ class TextReader:
         self._raising: dict[str, bool] = {}
         self._hiding: dict[str, bool] = {}
         self._footed: dict[str, bool] = {}
-        self._numbers: dict[str, dict[int, _Level]] = {}
-        self._counts: dict[str, dict[int, int]] = {}
-        """The latest numbers of each style of lists, by depth."""
+        self._numbers = ListNumbers()
         self._after: list[BlockDraft] = []
         self._notes = 0
         self._depth = 0
@@ -84,7 +83,7 @@ class TextReader:
         for one in within(root, "style", "list-style"):
             name = attribute(one, "name") or ""
             if local(one.tag) == "list-style":
-                self._numbers[name] = {number(attribute(level, "level"), 1): _numbered(level) for level in one}
+                self._numbers.learn(name, one)
                 continue
             self._parents.setdefault(name, attribute(one, "parent-style-name"))
             for properties in one:
@@ -165,12 +164,8 @@ class TextReader:
     def _list(self, element: Any, depth: int = 0, inherited: str = "") -> Iterator[str | BlockDraft]:
         """Yield the lines of a list, and the headings that are its items."""
         style = attribute(element, "style-name") or inherited
-        if (
-            style != inherited
-            and attribute(element, "continue-numbering") != "true"
-            and not attribute(element, "continue-list")
-        ):
-            self._counts.pop(style, None)
+        if style != inherited:
+            self._numbers.begin(element, style)
         for item in element:
             if local(item.tag) not in ("list-item", "list-header"):
                 continue
@@ -181,7 +176,7 @@ class TextReader:
                     text = one_line(self._line(one))
                     if not text:
                         continue
-                    marker = self._marker(item, depth, style) if marker is None else ""
+                    marker = self._numbers.marker(item, depth, style) if marker is None else ""
                     if kind == "h" and (level := attribute(one, "outline-level")):
                         yield self._heading(text if marker in ("", "-") else f"{marker} {text}", level)
                     else:
