@@ -20,6 +20,11 @@ _LEAD = re.compile(
     r"|und|aber|oder|et|mais|y(?=\s+(?:a|con|de|el|en|la|las|los|para|por)\b))\b[\s,.!:–-]*)+",
     re.IGNORECASE,
 )
+_THANKS = re.compile(
+    r"(?:\W*\b(?:ok(?:ay)?|great|perfect|cool|nice|thanks|thank you|thx|cheers|a lot|so much|very much|danke|vielen dank|sehr|schön"
+    r"|merci|beaucoup|gracias|muchas)\b)+\W*",
+    re.IGNORECASE,
+)
 _ABOUT = re.compile(
     r"^\W*(?:what|how) about\b|^\W*(?:the )?same (?:question )?(?:for|with)\b|^\W*(?:instead|what if)\b", re.IGNORECASE
 )
@@ -88,11 +93,11 @@ def follow_up(question: str, earlier: Sequence[Message]) -> FollowUp:
     """Return the question with the subject that it borrows from earlier messages, the latest last."""
     before, said = "", ""
     for message in earlier:
-        if message.role == "user":
+        if message.role == "user" and not _THANKS.fullmatch(message.content):
             own = " ".join(message.content.split())[: MAX_QUERY // 2]
             before = _with_subject(own, before, said) if before and leaning(own) == "surely" else own
             said = ""
-        else:
+        elif message.role == "assistant":
             said = message.content
     leans: Leaning = leaning(question) if before else "no"
     if leans == "no":
@@ -102,7 +107,9 @@ def follow_up(question: str, earlier: Sequence[Message]) -> FollowUp:
 
 
 def leaning(question: str) -> Leaning:
-    """Return whether a question needs the subject of another one."""
+    """Return whether a question needs the subject of another one. Thanks need none."""
+    if _THANKS.fullmatch(question):
+        return "no"
     own = _LEAD.sub("", question)
     led = own != question
     words = content(own)
@@ -113,7 +120,8 @@ def leaning(question: str) -> Leaning:
     if not _CLAUSE.search(own):
         if _PREPOSED.search(own) or (led and not _ASKS_ABROAD.search(own)):
             return "surely"
-        return "perhaps" if len(own.split()) <= 4 and not _INSIDE.search(own) else "no"
+        named = _INSIDE.search(own) and not all(map(_is_identifier, own.split()))
+        return "perhaps" if len(own.split()) <= 4 and not named else "no"
     if _INSIDE.search(own):
         return "no"
     return "perhaps" if len(words) <= (2 if led else 1) else "no"
@@ -168,7 +176,8 @@ def _replaced(before: str, part: str) -> str:
             return " ".join(f"{stem[: found[0].start()]}{part} {stem[found[0].end() :]}".split()) + "?"
         return f"{stem} {part}?"
     names = list(_INSIDE.finditer(stem))
-    if len(names) == 1 and _is_name(part) and not _PERIOD.search(names[0][0]):
+    alike = _is_name(part) or (_is_identifier(part) and len(names) == 1 and _is_identifier(names[0][0]))
+    if len(names) == 1 and alike and not _PERIOD.search(names[0][0]):
         return stem[: names[0].start()] + part + stem[names[0].end() :] + "?"
     return f"{stem}: {part}?"
 
@@ -187,6 +196,10 @@ def _measured(stem: str, part: str) -> str | None:
 
 def _is_name(part: str) -> bool:
     return all(word[:1].isupper() for word in part.split())
+
+
+def _is_identifier(part: str) -> bool:
+    return any(map(str.isdigit, part)) and not any(map(str.isspace, part))
 
 
 def _subject(question: str) -> str:

@@ -100,6 +100,26 @@ def test_a_short_question_may_mean_either(question: str) -> None:
     assert leaning(question) == "perhaps"
 
 
+@pytest.mark.parametrize(
+    ("before", "question", "searched"),
+    [
+        ("What is the price of A-1234?", "A-1235?", "What is the price of A-1235?"),
+        ("What does order 4711 cost?", "4712?", "What does order 4712 cost?"),
+        ("What did we sell in Norway in 2025?", "2023", "What did we sell in Norway in 2023?"),
+        ("What did Norway buy?", "4711", "What did Norway buy: 4711?"),
+    ],
+)
+def test_an_identifier_alone_may_stand_for_the_one_before(before: str, question: str, searched: str) -> None:
+    assert after(before, question) == ("perhaps", searched)
+
+
+@pytest.mark.parametrize("thanks", ["thanks", "Ok, thank you very much!", "Great", "Vielen Dank!", "merci beaucoup"])
+def test_thanks_ask_nothing_and_end_no_subject(thanks: str) -> None:
+    assert after(CARRIED, thanks) == ("no", thanks)
+    earlier = [Message("user", "What did we sell in 2025?"), Message("assistant", "Nine [1]."), Message("user", thanks)]
+    assert follow_up("and in 2023?", earlier).searched == "What did we sell in 2023?"
+
+
 def test_the_subject_is_handed_on_through_the_conversation() -> None:
     asked = ["How many gauges did Nordvann order in 2024?", "And in 2025?"]
     earlier = [message for one in asked for message in (Message("user", one), Message("assistant", "Nine [1]."))]
