@@ -10,9 +10,8 @@ Passages in other languages than English have the stems and stop words of their 
 one space of IDs, and a query has the terms of every language of the corpus: see `encode_query`. In a corpus of English
 alone, vectors and queries are English.
 
-An identifier is indexed whole besides its parts: PKZ-0821 is three terms, of which PKZ-0822 shares one. What else a word may be written
-as, see `resources.core.spelling`, are further terms, in documents of average weight and in queries of little. Umlauts as two letters are terms of queries
-alone.
+An identifier is indexed whole besides its parts: PKZ-0821 is three terms, of which PKZ-0822 shares one. What else a word may be
+written as, see `resources.core.spelling`, are further terms, in documents of average weight and in queries of little. An umlaut as two letters is a term of queries alone.
 """
 
 import re

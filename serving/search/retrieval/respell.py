@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from resources.core.bm25 import ENGLISH, stem_ids
 from resources.core.spelling import folded
 from serving.search.retrieval.cache import Candidate
 from serving.search.retrieval.passage import AskedWords, Passage
@@ -34,7 +35,13 @@ TITLE = 5
 """Weight of a document whose title has the word."""
 _STEM_ENDING = 5
 """Letters that a stemmer takes off a word at most."""
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_ALPHABETS = (
+    "abcdefghijklmnopqrstuvwxyz",
+    "абвгдежзийклмнопрстуфхцчшщъыьэюя",
+    "αβγδεζηθικλμνξοπρσςτυφχψω",
+    "אבגדהוזחטיךכלםמןנסעףפץצקרשת",
+)
+"""What one edit puts in. A word of another script gets its own letters alone: Arabic and Indic ones have too many forms."""
 _WORD = re.compile(r"[^\W\d_]+")
 _WHOLE = re.compile(rf"(?<!\w){_WORD.pattern}(?!\w)")
 
@@ -47,6 +54,16 @@ def missing(asked: AskedWords, candidates: Sequence[Candidate], readable: Mappin
             break
         left -= asked.some(readable[one.chunk_id], left)
     return left
+
+
+def inflected(word: str, candidates: Sequence[Candidate], readable: Mapping[str, Passage]) -> bool:
+    """Return True if a passage that keywords have found holds another form of the word, by the stemmer of its language."""
+    found = (readable[one.chunk_id] for one in candidates if one.keyword)
+    return any(
+        stem_ids(word, language) <= stem_ids(f"{one.where} {one.chunk_text}", language)
+        for one in found
+        for language in [one.language or ENGLISH]
+    )
 
 
 def unclear(text: str, stems: Collection[str]) -> list[str]:
@@ -81,7 +98,7 @@ def beginnings(word: str) -> str:
 def one_edit(word: str) -> frozenset[str]:
     """Return what differs from a word by a letter more, less or other, or by two neighbours that are swapped."""
     word = word.lower()
-    letters = sorted({*_LETTERS, *word})
+    letters = {*next((one for one in _ALPHABETS if not set(one).isdisjoint(word)), ""), *word}
     halves = [(word[:at], word[at:]) for at in range(len(word) + 1)]
     found = {a + b[1:] for a, b in halves if b}
     found |= {a + b[1] + b[0] + b[2:] for a, b in halves if len(b) > 1}
@@ -94,7 +111,7 @@ def completions(beginning: str, holders: Sequence[Holder]) -> Respelled | None:
     """Return the words that begin so, those of titles and of most documents first."""
     beginning = folded(beginning).lower()
     counts = _counted(holders, lambda word: word.startswith(beginning) and word != beginning)
-    found = _most(counts, MOST_COMPLETIONS)
+    found = [_written(word, holders) for word in _most(counts, MOST_COMPLETIONS)]
     return Respelled(beginning, tuple(found), beginning=True) if found else None
 
 
@@ -102,12 +119,19 @@ def corrections(word: str, holders: Sequence[Holder]) -> Respelled | None:
     """Return the word that is one edit away, of several the one of titles and of most documents."""
     word = folded(word)
     near = one_edit(word)
-    found = _most(_counted(holders, near.__contains__), 1)
+    found = [_written(one, holders) for one in _most(_counted(holders, near.__contains__), 1)]
     return Respelled(word, tuple(found), beginning=False) if found else None
 
 
 def _most(counts: Counter[str], most: int) -> list[str]:
     return sorted(counts, key=lambda word: (-counts[word], word))[:most]
+
+
+def _written(word: str, holders: Sequence[Holder]) -> str:
+    """Return the commonest form, in small letters, of a word without accents."""
+    texts = (" ".join([one.title, *one.section_path, one.chunk_text]).lower() for one in holders)
+    forms = Counter(form for text in texts for form in _WORD.findall(text) if folded(form) == word)
+    return min(forms, key=lambda form: (-forms[form], form), default=word)
 
 
 def _counted(holders: Sequence[Holder], wanted: Callable[[str], bool]) -> Counter[str]:

@@ -37,6 +37,7 @@ from serving.search.retrieval.respell import (
     beginnings,
     completions,
     corrections,
+    inflected,
     is_last,
     missing,
     one_edit,
@@ -199,12 +200,21 @@ class Retriever:
         unheld = missing(ranking.asked, candidates, readable)
         if not unheld:
             return query, ranking, False
-        inflected = any(one.keyword for one in candidates)
-        correct = not inflected or len(ranking.asked.words) > 1
+        found_by_stem = any(one.keyword for one in candidates)
+        several = len(ranking.asked.words) > 1
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 looked_up = await asyncio.gather(
-                    *(self._instead(query, word, ranking, now, correct=correct) for word in unclear(query.text, unheld))
+                    *(
+                        self._instead(
+                            query,
+                            word,
+                            ranking,
+                            now,
+                            correct=not found_by_stem or (several and not inflected(word, candidates, readable)),
+                        )
+                        for word in unclear(query.text, unheld)
+                    )
                 )
             if found := tuple(one for one in looked_up if one is not None):
                 changed = query._replace(text=respelled(query.text, found), also=found)
@@ -213,7 +223,7 @@ class Retriever:
             log.warning("words_not_looked_up", error=str(error) or "It took too long.")
             return query, ranking, False
         letters = written(query.text, unheld)
-        meant = inflected or ranking.found.candidates.expansions or set(map(stem, letters)) != terms(query.text)
+        meant = found_by_stem or ranking.found.candidates.expansions or set(map(stem, letters)) != terms(query.text)
         return query, ranking, not meant and self._embedder.meaningless(letters)
 
     async def _instead(
