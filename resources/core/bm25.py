@@ -11,7 +11,8 @@ one space of IDs, and a query has the terms of every language of the corpus: see
 alone, vectors and queries are English.
 
 An identifier is indexed whole besides its parts: PKZ-0821 is three terms, of which PKZ-0822 shares one. What else a word may be
-written as, see `resources.core.spelling`, are further terms, in documents of average weight and in queries of little. An umlaut as two letters is a term of queries alone.
+written as, see `resources.core.spelling`, are further terms, in documents of average weight and in queries of little. An umlaut
+as two letters is a term of queries alone.
 """
 
 import re

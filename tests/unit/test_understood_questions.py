@@ -83,6 +83,29 @@ def test_the_question_set_is_understood(capsys: pytest.CaptureFixture[str]) -> N
     assert len(wrong) <= len(questions) * (1 - LEAST), wrong
 
 
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("since 2026/03/12", date(2026, 3, 12), None),
+        ("since 2024.05.01", date(2024, 5, 1), None),
+        ("before 2026-03", None, date(2026, 2, 28)),
+        ("in 2024/03", date(2024, 3, 1), date(2024, 3, 31)),
+        ("between 2026/01 and 2026/03", date(2026, 1, 1), date(2026, 3, 31)),
+        ("in 2024.", date(2024, 1, 1), date(2024, 12, 31)),
+    ],
+)
+def test_dates_in_figures(text: str, first: date | None, last: date | None) -> None:
+    (found,) = dates(f"reports {text}", TODAY)
+    assert (found.first, found.last, found.end) == (first, last, len(f"reports {text}".rstrip(".")))
+
+
+@pytest.mark.parametrize(
+    "text", ["in 2024/25", "since 2024.5.1", "in 2024/13", "since 2026/03/12/7", "in 2026-03/12", "in 2024.5"]
+)
+def test_figures_that_are_no_dates_state_nothing(text: str) -> None:
+    assert list(dates(f"reports {text}", TODAY)) == []
+
+
 @pytest.mark.parametrize("name", ["time", "cranfield", "cacm"])
 def test_queries_and_titles_of_test_collections_state_no_filter(name: str) -> None:
     folder = COLLECTIONS / name

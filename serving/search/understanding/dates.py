@@ -32,8 +32,10 @@ _COUNT = rf"(?:\d{{1,4}}|{'|'.join(_NUMBERS)})"
 _WEEKDAY = "|".join(_DAYS)
 _SPAN = r"(?:this|last|past|previous|current) (?:week|month|quarter|year)(?! of\b)"
 _AGO = rf"{_COUNT} (?:day|week|month|year)s? ago"
+_NUMERIC = rf"{_YEAR}(?:-\d\d-\d\d|/\d\d/\d\d|\.\d\d\.\d\d|[-/.](?:0[1-9]|1[0-2]))"
+"""2026-03-12, 2026/03/12 and 2026.03.12, and the month of each; 2024/25 is none."""
 _MOMENT = (
-    rf"(?:{_YEAR}-\d\d-\d\d|{_DAY} (?:of )?{_MONTH}(?:,? {_YEAR})?|{_MONTH} {_DAY}(?:,? {_YEAR})?(?!\d)"
+    rf"(?:{_NUMERIC}|{_DAY} (?:of )?{_MONTH}(?:,? {_YEAR})?|{_MONTH} {_DAY}(?:,? {_YEAR})?(?!\d)"
     rf"|{_MONTH}(?:,? (?:of )?{_YEAR})?|q[1-4](?: (?:of )?{_YEAR})?|{_YEAR}|today|yesterday|{_SPAN}"
     rf"|(?:(?:this|last|past) )?(?:{_WEEKDAY})|{_AGO})"
 )
@@ -50,7 +52,7 @@ _EXPRESSIONS = re.compile(
     r"|(?:(?:in|over|during|within|from|(?P<side>since|after|before|until|till|up to)) )?(?:the )?(?:last|past|previous) "
     rf"(?P<count>{_COUNT} )?(?P<unit>day|week|month|quarter|year)s\b"
     rf"|(?:in|on|during|in the) (?P<within>{_MOMENT})"
-    rf"|(?P<alone>{_AGO}|today|yesterday|{_SPAN}|last (?:{_WEEKDAY})))(?![\w'’-])",
+    rf"|(?P<alone>{_AGO}|today|yesterday|{_SPAN}|last (?:{_WEEKDAY})))(?![\w'’-]|[/.]\d)",
     re.IGNORECASE,
 )
 _HINT = re.compile(
@@ -237,8 +239,11 @@ def _relative(text: str, today: date) -> tuple[date, date] | None:
 
 
 def _absolute(text: str, lower: str, today: date, *, certain: bool) -> tuple[date, date] | None:
-    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        day = date.fromisoformat(text)
+    if re.fullmatch(_NUMERIC, text):
+        year, month, *days = map(int, re.split(r"[-/.]", text))
+        if not days:
+            return _months(year * 12 + month - 1, 1)
+        day = date(year, month, *days)
         return day, day
     year = re.search(_YEAR, text)
     if year and year.group() == text:
