@@ -21,14 +21,13 @@ from litestar.types import HTTPReceiveMessage, Receive, Scope, Send, WebSocketRe
 
 from resources.core.domain import Access
 from resources.core.durations import duration
-from resources.core.guard import LOOPBACK, host_name
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError, UnauthorizedError
 from serving.identity import api_keys
 from serving.identity.scopes import KeyScope, check_scope, scope_of
 from serving.identity.service import ACCESS_PREFIX, MCP_PATH, IdentityServices
 from serving.identity.sign_in.bearer import provider_access, provider_of
-from serving.identity.sign_in.sessions import SAMPLE, SignedIn, cookie_name, is_https
+from serving.identity.sign_in.sessions import SAMPLE, SignedIn, cookie_name
 from serving.identity.tokens import Verified, access_of, grace_since, verified
 
 PAGE_HEADER = "x-concordance"
@@ -198,13 +197,9 @@ def sender_of(identity: IdentityServices, connection: ASGIConnection[Any, Any, A
     headers = connection.headers
     site = headers.get("sec-fetch-site")
     if site is None:  # an old browser, or neither https nor loopback: https://www.w3.org/TR/fetch-metadata/#framework
-        page, host = headers.get("origin") or headers.get("referer"), headers.get("host", "")
-        if (
-            page is None
-        ):  # an address that was typed; over http, also what another site hides its name from: our pages send theirs
-            hidden = not is_https(identity.http.settings) and host_name(host.lower()) not in LOOPBACK
-            return SessionFrom.LINK if hidden else SessionFrom.OWN
-        return SessionFrom.OWN if identity.http.rules.is_ours(page, host) else None
+        page = headers.get("origin") or headers.get("referer")
+        ours = page is None or identity.http.rules.is_ours(page, headers.get("host", ""))
+        return SessionFrom.OWN if ours else None
     if site in {"same-origin", "none"}:
         return SessionFrom.OWN
     opened = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"

@@ -143,22 +143,6 @@ def test_a_link_on_another_site_opens_pages_that_only_show_something(site: Site,
     assert opened["viewDocument"] == opened["home"] == opened["history"] == opened["mePage"] == 200
 
 
-def test_over_plain_http_what_names_no_page_counts_as_a_link_on_another_site(site: Site) -> None:
-    """Browsers send no Sec-Fetch-Site there, and a link may keep its page to itself."""
-    site.settings = site.settings.model_copy(update={"public_url": "http://search.lan"})
-    cookie = site.session(ANN)
-    with site.running() as running:
-        for path, headers, status in (
-            ("/me", {}, 200),
-            ("/api/me", {}, 403),
-            ("/results?q=ferry", {}, 403),
-            ("/api/me", {"Referer": "http://search.lan/"}, 200),
-            ("/api/me", {"Host": "127.0.0.1"}, 200),
-        ):
-            answer = running.http.get(path, headers={"Host": "search.lan", **cookie, **headers})
-            assert answer.status_code == status, (path, headers, answer.text)
-
-
 def test_a_search_from_another_site_waits_for_a_click(site: Site) -> None:
     site.add("Ferries", [SECRET], [ANN])
     cookie = site.session(ANN)
