@@ -2,8 +2,8 @@
 
 A failed listing looks like a mass deletion, and so does a mistake at the source; both would empty the index. Deletions of more
 than a share of a partition are therefore held until `concordance prune approve`, and so are all documents of a root or channel
-that leaves the settings, until `concordance source remove`, and documents in folders that may no longer be listed. Held documents stay searchable for permitted callers until their
-permissions, which are no longer refreshed, are too old to trust (`ACL_MAX_AGE`).
+that leaves the settings, until `concordance source remove`, and documents in folders that may no longer be listed. Held documents
+stay searchable for permitted callers until their permissions, which are no longer refreshed, are too old to trust (`ACL_MAX_AGE`).
 """
 
 from collections.abc import Collection, Mapping
