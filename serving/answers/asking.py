@@ -220,6 +220,8 @@ async def feedback(
         comment=data.comment.replace("\x00", "") if data.comment else None,
         expected_doc_id=_id("expected_document", data.expected_document),
     )
+    if data.answer_id is None:  # the audit log may have the search of an answer that is not written yet
+        await settle(answers)
     for attempt in (1, 2):
         feedback_id = await store()
         if feedback_id is not None:

@@ -745,6 +745,23 @@ def test_feedback_is_kept_for_ones_own_answers_and_searches(without_model: Runni
     )
 
 
+def test_an_answer_that_is_rated_by_its_search_at_once_is_the_answer(
+    with_model: Running, model_server: ModelServer, company: Site
+) -> None:
+    usual = model_server.manner
+
+    def once_audited(prompt: llm.Prompt) -> str:
+        until(lambda: company.sql("SELECT 1 FROM audit_log WHERE action = 'ask'"), "the search in the audit log")
+        return usual(prompt)
+
+    model_server.manner = once_audited
+    answer = ask(with_model, "How many vacation days do employees accrue?")
+    for named in ("query_id", "answer_id"):
+        body = {"verdict": "bad", named: answer[named]}
+        assert with_model.request("POST", "/api/feedback", BOB, json=body).status_code == 201
+    assert company.sql("SELECT answer_id::text FROM feedback") == [(answer["answer_id"],)]
+
+
 def test_uploads_are_answered_from_too(without_model: Running, company: Site) -> None:
     company.add("Menu", ["The canteen serves halibut on Fridays."], [BOB], source=SourceName.UPLOAD)
     answer = ask(without_model, "When does the canteen serve halibut?")
