@@ -279,12 +279,17 @@ async def found(search: SearchServices, data: SearchRequest, access: Access) -> 
     )
 
 
-async def ranking(search: SearchServices, query: str, access: Access, *, top_k: int, action: str) -> Sequence[Passage]:
-    """Return what a search for the query finds, best first. The audit log has the action and names no document."""
+async def ranking(
+    search: SearchServices, query: str, access: Access, *, top_k: int, action: str
+) -> tuple[Sequence[Passage], list[str]]:
+    """Return what a search for the query finds, best first, and the parts of the query that narrow it.
+
+    The audit log has the action and names no document.
+    """
     data = SearchRequest(query, top_k=top_k)
     reading = await search.understanding.read(query, access, None, data.understand)
     found = await _searched(search, data, _cursor(data), reading, access, action=action, returned=lambda _: [])
-    return found.outcome.passages
+    return found.outcome.passages, [one.text for one in found.reading.understood if one.applied]
 
 
 async def _searched(

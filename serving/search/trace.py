@@ -87,12 +87,14 @@ def trace(
     asked: bool,
     rank: int | None,
     max_age: timedelta,
+    narrowed: Sequence[str] = (),
     shares: Shares | None = None,
     principals: Collection[str] = (),
 ) -> Trace:
     """Return the trace for a row of `why`.
 
-    `points` counts the document's points in Qdrant; `asked` is true if there was a query. `shares` are given to those alone who may know
+    `points` counts the document's points in Qdrant; `asked` is true if there was a query, and `narrowed` are its parts that are
+    filters. `shares` are given to those alone who may know
     them, with the person's `principals`.
     """
     if row is None:
@@ -110,7 +112,7 @@ def trace(
     return Trace(
         found=True,
         state=state.value if state is not None else "queued",
-        reason=_reason(row, state, stages, asked=asked, rank=rank, max_age=max_age),
+        reason=_reason(row, state, stages, asked=asked, rank=rank, narrowed=narrowed, max_age=max_age),
         stages=stages,
         notes=msgspec.convert(row.notes, list[TextNote]) if state == State.LIVE and row.permitted else [],
         permitted=row.permitted,
@@ -127,6 +129,7 @@ def _reason(
     *,
     asked: bool,
     rank: int | None,
+    narrowed: Sequence[str],
     max_age: timedelta,
 ) -> str | None:
     """Return the first reason that keeps the document from being found, or None."""
@@ -150,5 +153,6 @@ def _reason(
     if row.archived:
         return "It is archived: searches omit it unless filters.include_archived is true."
     if asked and rank is None:
-        return f"The query does not find it among the first {RANKS} documents."
+        filters = f" Its parts that narrow the search are: {', '.join(narrowed)}." if narrowed else ""
+        return f"The query does not find it among the first {RANKS} documents.{filters}"
     return None

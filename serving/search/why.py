@@ -76,9 +76,10 @@ async def why(
     )
     doc_id = row.doc_id if row is not None else NO_DOCUMENT
     shares = await WebReads(search.http.database).shares(doc_id=doc_id, email=access.email)
-    points, rank = await _points(search, access, doc_id), None
+    points, rank, narrowed = await _points(search, access, doc_id), None, list[str]()
     if asked is not None:
-        rank = rank_of(doc_id, await ranking(search, asked, access, top_k=RANKS, action="why"))
+        passages, narrowed = await ranking(search, asked, access, top_k=RANKS, action="why")
+        rank = rank_of(doc_id, passages)
     else:
         doc_ids = [doc_id] if row is not None else []
         await search.http.audit.record(AuditEvent(email=access.email, action="why", doc_ids=doc_ids))
@@ -87,6 +88,7 @@ async def why(
         points=points,
         asked=asked is not None,
         rank=rank,
+        narrowed=narrowed,
         max_age=search.http.acl_max_age,
         shares=shares,
         principals=access.principals,

@@ -75,6 +75,9 @@ def test_the_rank_is_that_of_a_search_for_the_query(gauge: str, site: Site, runn
         ("heron gauge messuring river", 1),
     ):
         assert why(running, ANN, gauge, query=query)["rank"] == rank, query
+    assert why(running, ANN, gauge, query="heron gauge type:pdf -radar")["reason"] == (
+        "The query does not find it among the first 50 documents. Its parts that narrow the search are: type:pdf, -radar."
+    )
     running.settle()
     assert ("heron gauge -radar",) in site.sql("SELECT query FROM audit_log WHERE action = 'why'")
 

@@ -12,7 +12,7 @@ import pytest
 from bench.known_items import FIRST, LAST, QUESTIONS
 from orchestration.demo import sample
 from resources.core.domain import SourceName
-from resources.core.filetypes import DOCX, PPTX, XLSX
+from resources.core.filetypes import DOCX, MSG, ODP, PPTX, SHEETS, XLS, XLSB, XLSX
 from resources.sources import specs
 from resources.sources.spec import SourceSpec
 from serving.search.filters import DateRange, Filters, narrowing
@@ -33,11 +33,10 @@ LEAST = 0.95
 AUTHORS = ["Marta Kolb", "Tom Brandt", "tom.brandt@acme.example", "helen.marsh@acme.example", "Priya Venkat"]
 TYPES = {
     "pdf": ["application/pdf"],
-    "xlsx": [XLSX],
+    "sheets": sorted(SHEETS),
     "csv": ["text/csv"],
-    "tsv": ["text/tab-separated-values"],
     "docx": [DOCX],
-    "slides": [PPTX, "text/plain"],
+    "slides": [PPTX, ODP, "text/plain"],
     "images": ["image/png", "image/jpeg"],
 }
 
@@ -104,6 +103,22 @@ def test_dates_in_figures(text: str, first: date | None, last: date | None) -> N
 )
 def test_figures_that_are_no_dates_state_nothing(text: str) -> None:
     assert list(dates(f"reports {text}", TODAY)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("spreadsheet", sorted(SHEETS)),
+        ("ods", ["application/vnd.oasis.opendocument.spreadsheet"]),
+        ("slides", [PPTX, ODP, "text/plain"]),
+        ("excel", [XLSX, XLS, XLSB]),
+        ("word", [DOCX]),
+        ("email", ["message/rfc822", MSG]),
+    ],
+)
+def test_operators_name_every_format_of_a_type(name: str, types: list[str]) -> None:
+    (found,) = Operators(specs()).phrases(f"prices type:{name}", KINDS, Names())
+    assert list(found.values) == types
 
 
 @pytest.mark.parametrize("name", ["time", "cranfield", "cacm"])
@@ -447,7 +462,7 @@ def test_what_is_negated_is_not_understood(question: str) -> None:
         ("pricing but only pdfs", {"type": ["pdf"]}),
         ("nothing but pdfs", {"type": ["pdf"]}),
         ("annual report pdf, page 12", {"type": ["pdf"]}),
-        ("budget spreadsheet, sheet 2", {"type": ["xlsx", "csv", "tsv"]}),
+        ("budget spreadsheet, sheet 2", {"type": ["sheets"]}),
         ("pricing in the pdf, see page 12", {"type": ["pdf"]}),
     ],
 )
@@ -504,11 +519,11 @@ def test_a_single_letter_is_no_name() -> None:
         ("posts in #general or #executive", {}),
         ("posts in #executive or #general", {}),
         ("posts in the support channel or #general", {}),
-        ("PDFs and spreadsheets about budget", {"type": ["pdf", "xlsx", "csv", "tsv"]}),
+        ("PDFs and spreadsheets about budget", {"type": ["pdf", "sheets"]}),
         ("PDFs, slides or Word documents about budget", {"type": ["pdf", "slides", "docx"]}),
         ("PDFs and notes about budget", {}),
         ("notes and PDFs about budget", {}),
-        ("the rent in a PDF or a spreadsheet", {"type": ["pdf", "xlsx", "csv", "tsv"]}),
+        ("the rent in a PDF or a spreadsheet", {"type": ["pdf", "sheets"]}),
         ("anything in Drive, Slack and uploads", {"source": ["google_drive", "slack", "upload"]}),
         ("everything in Slack or in Drive about rent", {"source": ["slack", "google_drive"]}),
         ("from Slack & Drive: rent", {"source": ["slack", "google_drive"]}),

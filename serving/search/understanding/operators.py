@@ -15,7 +15,7 @@ from resources.sources.spec import SourceSpec
 from serving.search.retrieval.known import QUOTED
 from serving.search.understanding.people import called
 from serving.search.understanding.phrases import Kind, Names, Phrase
-from serving.search.understanding.words import TYPES
+from serving.search.understanding.words import OPERATOR_TYPES, TYPES
 
 _OPERATOR = re.compile(
     r"(?<!\S)(?:(?P<name>type|from|in):(?P<value>\"[^\"]+\"|[^\s\"]\S*)"
@@ -98,4 +98,5 @@ def _types(name: str) -> tuple[str, ...]:
         return (name.lower(),)
     if (mime := MIME_TYPES.get(f".{name.lower().removeprefix('.')}")) is not None:
         return (mime,)
-    return next((types for words, types in TYPES.items() if re.fullmatch(words, name, re.IGNORECASE)), ())
+    named = {**TYPES, **OPERATOR_TYPES}
+    return next((types for words, types in named.items() if re.fullmatch(words, name, re.IGNORECASE)), ())

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from resources.core.filetypes import DOCX, MIME_TYPES, PPTX, XLSX
+from resources.core.filetypes import DOCX, MIME_TYPES, MSG, ODP, PPTX, SHEETS, XLS, XLSB, XLSX
 
 TYPES: Mapping[str, tuple[str, ...]] = {
     r"pdfs?(?: files?| documents?)?": (MIME_TYPES[".pdf"],),
-    r"(?:excel )?(?:spread)?sheets?|excel files?|workbooks?": (XLSX, MIME_TYPES[".csv"], MIME_TYPES[".tsv"]),
+    r"(?:excel )?(?:spread)?sheets?|excel files?|workbooks?": tuple(sorted(SHEETS)),
     # Google exports its slides as plain text
-    r"slides?|slide ?decks?|decks?|presentations?": (PPTX, MIME_TYPES[".txt"]),
+    r"slides?|slide ?decks?|decks?|presentations?": (PPTX, ODP, MIME_TYPES[".txt"]),
     r"power ?points?(?: files?| presentations?)?": (PPTX,),
     r"word (?:documents?|files?|docs?)": (DOCX,),
     r"csvs?(?: files?)?": (MIME_TYPES[".csv"],),
@@ -21,6 +21,12 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     r"text files?": (MIME_TYPES[".txt"],),
     r"photos?|screenshots?|pictures?|images?": (MIME_TYPES[".png"], MIME_TYPES[".jpg"]),
 }
+OPERATOR_TYPES: Mapping[str, tuple[str, ...]] = {
+    "excel": (XLSX, XLS, XLSB),
+    "word": (DOCX,),
+    "e-?mails?": (MIME_TYPES[".eml"], MSG),
+}
+"""Names that only an operator may use: in a question they are mostly something else."""
 ANY_TYPE = "|".join(TYPES)
 TYPE_HINT = re.compile(rf"\b(?:{ANY_TYPE})\b", re.IGNORECASE)
 NOUN = (
