@@ -144,6 +144,16 @@ def test_operators_narrow_and_are_shown(desk: Running, subtests: pytest.Subtests
     assert titles(desk.search("pumps from:wim", ANN)) == {"Secret"}
 
 
+def test_from_me_is_the_caller_alone(desk: Running, site: Site) -> None:
+    assert titles(desk.search("pumps from:me", BOB)) == set()
+    site.add("Mine", [f"{PUMPS} Mine."], EVERYONE, author=BOB)
+    site.add("Named", [f"{PUMPS} Named."], EVERYONE, author="Bob Orr")
+    site.add("Namesake", [f"{PUMPS} Namesake."], EVERYONE, author="Bob Orrin")
+    site.sql("INSERT INTO people (source, email, name, active) VALUES ('scim', 'bob@acme.com', 'Bob Orr', TRUE)")
+    assert titles(desk.search("pumps from:me", BOB)) == {"Mine", "Named"}
+    assert titles(desk.search("pumps from:me", ANN)) == set()
+
+
 def test_operators_of_one_kind_are_alternatives_and_hold_beside_words(desk: Running) -> None:
     found = desk.search("pumps in:#support in:#general from:marta", BOB, top_k=20)
     assert titles(found) == {"Begun", "Answered", "Old", "Elsewhere"}

@@ -98,18 +98,19 @@ class Understanding:
         folders = "in" in operated and "place" in kinds
         if (may_hold_names(asked) or operated) and {"author", "channel", "place"} & set(kinds):
             names = await self._names.of(access, fresh_since, folders=folders)
-        operators, phrases = self._phrases(asked, kinds, names, now.date())
+        me = await self._names.own(access) if "from:me" in asked.lower() else ()
+        operators, phrases = self._phrases(asked, kinds, names, now.date(), me)
         if not await self._names.still_known(names, [*operators, *phrases], access, fresh_since):
             names = await self._names.of(access, fresh_since, folders=folders)
-            operators, phrases = self._phrases(asked, kinds, names, now.date())
+            operators, phrases = self._phrases(asked, kinds, names, now.date(), me)
         whole = reading(asked, sorted([*operators, *phrases], key=lambda one: one.start), plain)
         return whole._replace(strict=reading(asked, operators, plain)) if phrases else whole
 
     def _phrases(
-        self, asked: str, kinds: Sequence[Kind], names: Names, today: date
+        self, asked: str, kinds: Sequence[Kind], names: Names, today: date, me: Sequence[str]
     ) -> tuple[list[Phrase], list[Phrase]]:
         """Return the operators of a question, and what the rest of it states in words."""
-        operators = self._operators.phrases(asked, kinds, names)
+        operators = self._operators.phrases(asked, kinds, names, me)
         words = blanked(asked, ((one.start, one.end) for one in operators))
         return operators, self._grammar.phrases(words, today, kinds, names)
 

@@ -84,6 +84,14 @@ class ReadableNames:
             log.warning("names_not_read", error=str(error))
             return Names()
 
+    async def own(self, access: Access) -> Sequence[str]:
+        """Return the caller's address, and what a directory calls the caller."""
+        try:
+            rows = await self._reads.names_of_people(email=access.email, emails=[access.email])
+        except RegistryDownError:
+            rows = []
+        return [access.email, *(row.name for row in rows)]
+
     async def still_known(self, names: Names, phrases: Sequence[Phrase], access: Access, fresh_since: datetime) -> bool:
         """Return True if the caller may know the names that these phrases stand for at this moment. Otherwise all are read again."""
         rows = [

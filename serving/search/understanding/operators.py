@@ -13,6 +13,7 @@ from resources.core.filetypes import MIME_TYPES
 from resources.core.spelling import LETTER
 from resources.sources.spec import SourceSpec
 from serving.search.retrieval.known import QUOTED
+from serving.search.understanding.lookup import plain
 from serving.search.understanding.people import called
 from serving.search.understanding.phrases import Kind, Names, Phrase
 from serving.search.understanding.words import OPERATOR_TYPES, TYPES
@@ -38,17 +39,20 @@ class Operators:
             for name in (spec.name.value, spec.label, spec.label.split()[-1], *spec.aliases)
         }
 
-    def phrases(self, text: str, kinds: Sequence[Kind], names: Names) -> list[Phrase]:
-        """Return the operators in order. Those of one kind have the values of all of them, any of which may match."""
+    def phrases(self, text: str, kinds: Sequence[Kind], names: Names, me: Sequence[str] = ()) -> list[Phrase]:
+        """Return the operators in order. Those of one kind have the values of all of them, any of which may match.
+
+        `me`: what the caller is called as an author, for `from:me`.
+        """
         text = blanked(text, (match.span() for match in _QUOTED.finditer(text)))
-        found = [phrase for match in _OPERATOR.finditer(text) if (phrase := self._phrase(match, names)) is not None]
+        found = [phrase for match in _OPERATOR.finditer(text) if (phrase := self._phrase(match, names, me)) is not None]
         found = [phrase for phrase in found if phrase.kind in kinds]
         values: dict[Kind, tuple[str | None, ...]] = {}
         for phrase in found:
             values[phrase.kind] = tuple(dict.fromkeys((*values.get(phrase.kind, ()), *phrase.values)))
         return [phrase._replace(values=values[phrase.kind]) for phrase in found]
 
-    def _phrase(self, match: re.Match[str], names: Names) -> Phrase | None:
+    def _phrase(self, match: re.Match[str], names: Names, me: Sequence[str]) -> Phrase | None:
         value = (match["value"] or match["without"]).strip('"').strip()
         source = self._sources.get(value.lower().replace("-", "_").replace(" ", "_"))
         kind: Kind
@@ -60,6 +64,9 @@ class Operators:
             kind, values = "type", _types(value)
         elif source is not None:
             kind, values = "source", (source,)
+        elif match["name"].lower() == "from" and value.lower() == "me" and me:
+            mine = set(map(plain, me))
+            kind, values = "author", tuple(sorted({*me, *(one for one in names.authors if plain(one) in mine)}))
         elif match["name"].lower() == "from":
             kind, values = "author", tuple(sorted(called(value, names))) or (value,)
         elif value.startswith("#") or value.lower() in names.channels:
