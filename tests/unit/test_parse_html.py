@@ -105,8 +105,6 @@ def test_what_belongs_to_the_site_goes(markup: str) -> None:
         '<div><h3><a href="#more">More from this quarter</a></h3><p>Shop</p></div>',
         "<section><h2>Related articles</h2><p>Articles 6 and 9 apply to a Shop.</p></section>",
         '<div class="more-content">Shop</div>',
-        '<div class="social-media"><h2>Social media</h2><p>Do not name customers of the Shop.</p></div>',
-        "<div aria-hidden=true><main><p>Shop</p></main></div>",
         "<svg><defs><text>No</text></defs><title>No</title><text>Shop</text></svg>",
         "<svg><foreignObject><div>Shop</div></foreignObject></svg>",
         "<p>Place: <input value=Shop></p>",
@@ -325,7 +323,29 @@ def test_text_without_a_size_is_hidden(markup: str, shown: bool) -> None:
 
 def test_most_of_a_page_that_a_dialog_covers_is_read() -> None:
     covered = "<div aria-hidden=true><h1>Leave</h1><p>Thirty days a year, and five more for parents.</p></div>"
-    assert "Thirty days" in page(f"{covered}<div role=dialog><p>Subscribe now</p></div>")
+    dialog = "<div role=dialog><p>Subscribe now</p></div><script>" + "var a = 1; " * 100 + "</script>"
+    assert "Thirty days" in page(covered + dialog)
+    closed = (
+        '<div class="modal" aria-hidden=true role=dialog><p>Enter your name and password to go on, please.</p></div>'
+    )
+    assert page(f"<p>Hello.</p>{closed}") == "Hello."
+
+
+@pytest.mark.parametrize("start", ["<div aria-hidden=true>", "<div class=social-media>"])
+def test_hostile_nesting_is_read_once(start: str) -> None:
+    assert page("<p>Before.</p>" + start * 1400 + "word " * 80_000) == "Before."
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        '<foreignObject><div style="display:none">SECRET</div><script>SECRET</script><style>SECRET</style>Seen</foreignObject>',
+        '<text><title>SECRET</title>Seen<tspan display="none">SECRET</tspan></text>',
+        '<g visibility="hidden"><text>SECRET</text></g><text>Seen</text>',
+    ],
+)
+def test_what_a_drawing_does_not_show_is_left_out(drawing: str) -> None:
+    assert page(f"<svg>{drawing}</svg>") == "Seen"
 
 
 def test_the_title_of_a_picture_is_not_that_of_the_page() -> None:

@@ -131,3 +131,17 @@ def test_struck_text_is_not_glued_to_the_new_one(markdown: str, expected: str) -
 )
 def test_a_reply_or_a_note_is_no_definition_of_a_link(markdown: str, expected: str) -> None:
     assert text(markdown) == expected
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "<main><h1>First</h1></main><p>Word</p>",
+        "<header><ul><li>Word</li></ul></header>",
+        "<li>First <button>Word</button></li>",
+        "<ul><li><select><option>Word</select></li></ul>",
+        "<nav><h2>First</h2><p>Word</p></nav>",
+    ],
+)
+def test_blocks_of_html_keep_all_text(block: str) -> None:
+    assert "Word" in parse(f"# Tool\n\n{block}\n".encode(), "text/markdown", title="x").text

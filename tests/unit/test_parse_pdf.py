@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -1080,3 +1081,19 @@ def test_a_slanting_watermark_is_no_heading() -> None:
         canvas.drawString(0, 0, "DRAFT")
 
     assert not [block for block in read_bytes(drawn(marked)).blocks if block.kind == "heading"]
+
+
+@pytest.mark.parametrize("box", ["612 792 0 0", "0 792 612 0", "0 0 0 0", "0 0 612", "900 900 990 990"])
+def test_an_odd_crop_box_loses_no_text(box: str) -> None:
+    def two(canvas: Canvas) -> None:
+        for number in (1, 2):
+            canvas.setPageSize((612, 792))
+            canvas.setCropBox((11, 22, 333, 444), name="crop")
+            canvas.drawString(72, 700, f"Text of page {number}.")
+            canvas.showPage()
+
+    data = drawn(two)
+    odd = re.sub(rb"/CropBox \[[^\]]*\]", lambda match: f"/CropBox [ {box} ]".encode().ljust(len(match.group())), data)
+    assert odd != data
+    document = read_bytes(odd)
+    assert [page_text(document, page) for page in (1, 2)] == ["Text of page 1.", "Text of page 2."]

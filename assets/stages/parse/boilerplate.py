@@ -28,8 +28,6 @@ _CLASS = re.compile(
     re.IGNORECASE,
 )
 """Classes of libraries, templates and wikis, as whole names."""
-_PROSE = frozenset({"social-media", "related-content"})
-"""Classes of these that also name sections of text, which are not mostly links."""
 _IDS = frozenset({"breadcrumb-section", "breadcrumbs", "p-lang-btn"})
 """Ids of wikis. Elsewhere they are those of a section, which has a heading."""
 _TITLES = re.compile(
@@ -57,8 +55,7 @@ def is_boilerplate(node: Any, tag: str, attributes: dict[str, str | None]) -> bo
     if tag == "footer" and _is_of_the_page(node):
         return True
     names = classes(attributes) if attributes else ()
-    named = [name for name in names if _CLASS.fullmatch(name) or _BANNER.fullmatch(name)]
-    if named and not _has_headline(node) and not (_PROSE.issuperset(named) and not _is_mostly_links(node)):
+    if any(_CLASS.fullmatch(name) or _BANNER.fullmatch(name) for name in names) and not _has_headline(node):
         return True
     name = (attributes.get("id") or "") if attributes else ""
     if (name in _IDS or _BANNER.fullmatch(name)) and node.css_first("h1, h2, h3") is None:
@@ -104,11 +101,10 @@ def _first_heading(node: Any) -> Any | None:
     return child if child is not None and child.tag in {"h2", "h3", "h4", "h5", "h6"} else None
 
 
-def _is_mostly_links(node: Any, heading: Any = None) -> bool:
-    """Return True if at least half of the text, below the heading if there is one, is that of links and buttons."""
-    above = [] if heading is None else [heading]
-    linked = _length(*node.css("a, button")) - _length(*(link for one in above for link in one.css("a, button")))
-    return 2 * linked >= _length(node) - _length(*above)
+def _is_mostly_links(node: Any, heading: Any) -> bool:
+    """Return True if at least half of the text below the heading is that of links and buttons."""
+    linked = _length(*node.css("a, button")) - _length(*heading.css("a, button"))
+    return 2 * linked >= _length(node) - _length(heading)
 
 
 def _length(*nodes: Any) -> int:

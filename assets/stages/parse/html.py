@@ -308,8 +308,8 @@ def parse(data: bytes) -> Parsed:
     return html(decoded, warnings)
 
 
-def html(decoded: str, warnings: list[str]) -> Parsed:
-    """Return the blocks of a page."""
+def html(decoded: str, warnings: list[str], *, whole: bool = True) -> Parsed:
+    """Return the blocks of a page, or of a part of another document, in which nothing belongs to a site (`whole` False)."""
     from selectolax.lexbor import LexborHTMLParser
 
     text = clean(decoded)
@@ -321,7 +321,7 @@ def html(decoded: str, warnings: list[str]) -> Parsed:
     author = tree.css_first("meta[name=author]")
     body = tree.body or tree.root
     return Parsed(
-        drafts=_drafts(tree, body) if body is not None else [],
+        drafts=[] if body is None else _drafts(tree, body) if whole else _Walker(all_of_it=True).walk(body),
         title=one_line(head.text()) or None if head is not None else None,
         author=author.attributes.get("content") if author is not None else None,
         warnings=warnings,

@@ -146,15 +146,24 @@ def box(attributes: dict[str, str | None]) -> str:
 
 def labels(picture: Any) -> Iterator[str]:
     """Yield the texts of a drawing (SVG), without its titles and what it only defines."""
-    stack = [picture]
+    stack = [(picture, False)]
     while stack:
-        node = stack.pop()
-        if node.tag in ("defs", "symbol", "title", "desc", "style", "script") or is_hidden(node.tag, node.attributes):
+        node, is_text = stack.pop()
+        if node.tag == "-text":
+            if is_text:
+                yield node.text_content or ""
             continue
-        if node.tag in ("text", "foreignObject", "foreignobject"):
-            yield one_line(node.text() or "")
-        elif node.tag != "-text":
-            _push_children(node, stack)
+        attributes = node.attributes
+        if (
+            node.tag in _UNDRAWN
+            or node.tag.startswith(("-", "!"))
+            or is_hidden(node.tag, attributes)
+            or attributes.get("display") == "none"
+            or attributes.get("visibility") in ("hidden", "collapse")
+        ):
+            continue
+        is_text = is_text or node.tag.lower() in ("text", "foreignobject")
+        stack.extend((child, is_text) for child in reversed(list(children(node))))
 
 
 def formula(node: Any) -> str:
@@ -200,6 +209,9 @@ def children(node: Any) -> Iterator[Any]:
     while child is not None:
         yield child
         child = child.next
+
+
+_UNDRAWN = frozenset({"defs", "symbol", "title", "desc", "style", "script", "template", "noscript"})
 
 
 def _push_children(node: Any, stack: list[Any]) -> None:

@@ -33,6 +33,8 @@ _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
 
 _TABLE = re.compile(r"<table\b", re.IGNORECASE)
 _STRUCTURE = re.compile(r"<(?:h[1-6]|li)\b", re.IGNORECASE)
+_CONTROLS = re.compile(r"<(?:button|select)\b", re.IGNORECASE)
+"""Elements whose text is left out of a page."""
 _DELIMITERS = re.compile(r"[ \t]{0,3}\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
 _CODE = re.compile(r"(?<!`)(`+)(?!`)([^`]++)\1(?!`)")
 _DEFINITION = re.compile(
@@ -338,8 +340,8 @@ def _drafts(body: str) -> Iterator[BlockDraft]:
             case "html_block" if _TABLE.search(token.content):
                 text, index = _html_table(tokens, index, env)
                 yield from html(text, []).drafts
-            case "html_block" if _STRUCTURE.search(token.content):
-                yield from html(token.content, []).drafts
+            case "html_block" if _STRUCTURE.search(token.content) and not _CONTROLS.search(token.content):
+                yield from html(token.content, [], whole=False).drafts
                 index += 1
             case "html_block":
                 yield BlockDraft(kind="paragraph", text=strip_html(token.content))

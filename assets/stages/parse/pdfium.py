@@ -138,7 +138,7 @@ class Reader:
             shown = _shown(turned(self._raw, page))
             hidden = set(self._hidden(self._objects_of(page), _FORM_DEPTH, within=False))
             lines, undecoded = PageText(self._raw, page, shown).read(
-                split=bool(self._file.formenv), hidden=hidden, crop=_crop(page)
+                split=bool(self._file.formenv), hidden=hidden, crop=_crop(self._raw, page)
             )
             found = PdfPage(lines=lines, undecoded=undecoded, hidden=bool(hidden))
             self._annotations(page, index, shown, found)
@@ -341,11 +341,17 @@ def _shown(quarters: int) -> Shown:
     return turns[quarters % 4]
 
 
-def _crop(page: Any) -> Box | None:
-    """Return the part of a page that is shown; None if that is the whole sheet."""
-    crop, sheet = page.get_cropbox(), page.get_mediabox()
+def _crop(raw: Any, page: Any) -> Box | None:
+    """Return the part of a page that is shown; None if that is the whole sheet. The box in the file may be inherited, or no box."""
+    shown = raw.FS_RECTF()
+    if not raw.FPDF_GetPageBoundingBox(page, shown):
+        return None
+    crop = (shown.left, shown.bottom, shown.right, shown.top)
+    one, two, three, four = page.get_mediabox()
+    sheet = (min(one, three), min(two, four), max(one, three), max(two, four))
+    is_empty = crop[2] <= crop[0] or crop[3] <= crop[1]
     within = crop[0] > sheet[0] or crop[1] > sheet[1] or crop[2] < sheet[2] or crop[3] < sheet[3]
-    return crop if within else None
+    return crop if within and not is_empty else None
 
 
 def _box(rectangle: Any, shown: Shown) -> _Box:

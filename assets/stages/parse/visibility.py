@@ -27,6 +27,9 @@ _SIZE = re.compile(r"(?:^|;)\s*+font-size\s*+:\s*+([^;!]*)", re.IGNORECASE)
 _NO_SIZE = re.compile(r"0+(?:\.0*)?(?:[a-z]+|%)?\s*", re.IGNORECASE)
 FOLD = "data-fold"
 """Attribute of a button that is the heading of a panel."""
+_DIALOGS = "[role=dialog], [role=alertdialog], [aria-modal=true], dialog[open]"
+_MOST_DIALOGS = 20
+"""Dialogs of a page that are looked at: one is open."""
 _MATH = "mwe-math-mathml"
 """Class of MediaWiki's formulas, which are hidden behind pictures of them."""
 
@@ -92,11 +95,18 @@ def _unfold(tree: Any) -> None:
 
 
 def _show_covered(tree: Any) -> None:
-    """Show most of a page that was saved while a dialog was open, which hides the rest from screen readers alone."""
-    length = len((tree.body.text() or "").split()) if tree.body is not None else 0
-    for node in tree.css("[aria-hidden=true]"):
-        if 2 * len((node.text() or "").split()) > length or node.css_first("main, [role=main]") is not None:
-            del node.attrs["aria-hidden"]
+    """Show a page that was saved while a dialog was open beside it, which hides the rest from screen readers alone."""
+    covered = tree.css("body > [aria-hidden=true]")
+    if covered and any(map(_is_open, tree.css(_DIALOGS)[:_MOST_DIALOGS])):
+        del max(covered, key=lambda node: len((node.text() or "").split())).attrs["aria-hidden"]
+
+
+def _is_open(dialog: Any) -> bool:
+    while dialog is not None:
+        if is_hidden(dialog.tag, dialog.attributes):
+            return False
+        dialog = dialog.parent
+    return True
 
 
 def _hide_line_numbers(tree: Any) -> None:
