@@ -53,24 +53,41 @@ veri bulunamadı | δεν βρέθηκαν δεδομένα | данные не 
 """
 """The reply in the languages that `spoken` recognises."""
 _QUELLEN = r"(?:diese[nr]?|die|den) (?:\w+en )?(?:quellen?|dokumente?n?|unterlagen|passagen|auszüge?n?|texte?n?)"
-_KEINE = r"(?:nicht|nichts|keine\w*|keinerlei)\b"
+_KEINE = r"(?:nichts?|kein\w*)\b"
+_NENNEN = (
+    r"(?:äußern|beantworten|behandeln|beschreiben|bieten|enthalten|erklären|erwähnen|geben|liefern|machen|nennen|sagen)"
+)
+_STEHT = r"(?:findet|finden|steht|stehen|gibt)"
+_GENANNT = r"(?:enthalten|genannt|angegeben|gegeben|geliefert|beantwortet|erwähnt|gesagt|gemacht|gefunden|beschrieben|vorhanden)"
 _SOURCES_FR = r"(?:les|ces|aucune? des) (?:sources?|documents?|passages?|extraits?|textes?)(?: \w+e?s)?"
+_DISENT = (
+    r"(?:abord|apport|cit|comport|compren|contien|décri|di[st]|donn|évoqu|fait|font|fourni|inclu|indiqu|mentionn|offr|parl|précis|répond|"
+    r"révèl|spécifi|trait)\w*"
+)
+_DIT = r"(?:trouvée?|donnée?|fournie?|disponible|mentionnée?|indiquée?|présente?|contenue?|précisée?)"
 _FUENTES = r"(?:las|los|estas|estos) (?:fuentes|documentos|pasajes|fragmentos|textos)(?: \w+[oa]s)?"
 _STATEMENTS_ABROAD = re.compile(
     rf"^(?:"
-    rf"(?:leider[ ,]+)?(?:(?:enthalten|nennen|geben|liefern|beantworten|erwähnen) )?{_QUELLEN}"
-    rf" (?:(?:enthalten|nennen|geben|liefern|beantworten|erwähnen|sagen|bieten|machen) )?(?:\w+ ){{0,3}}?{_KEINE}"
-    rf"|(?:.* )?in {_QUELLEN} (?:(?:findet|finden|steht|stehen|gibt|ist|sind|wird|werden) )?(?:\w+ ){{0,3}}?{_KEINE}"
-    rf"|(?:.* )?keine (?:daten|angaben?|informationen?|antwort) in {_QUELLEN}"
-    rf"|(?:malheureusement[ ,]+)?{_SOURCES_FR} n(?:e |['’])\w+ (?:\w+ ){{0,2}}?(?:pas|rien|aucune?)\b"
-    rf"|(?:malheureusement[ ,]+)?aucune? (?:donnée|information|réponse|mention|précision)\b.*\b(?:dans|par) {_SOURCES_FR}$"
-    rf"|(?:\w+mente[ ,]+)?{_FUENTES} no (?:se )?(?:conten|contienen|mencionan|indican|especifican|proporcionan|dan|responden|incluyen"
-    rf"|ofrecen|dicen|tienen|permiten)\b"
-    rf"|(?:\w+mente[ ,]+)?no (?:hay|existen?|se \w+(?: \w+)?) (?:ninguna? )?(?:datos?|información|respuesta|mención)\b.*\ben {_FUENTES}$"
+    rf"(?:leider[ ,]+)?(?:{_NENNEN} {_QUELLEN}|{_QUELLEN} {_NENNEN}) (?:\w+ ){{0,3}}?{_KEINE}"
+    rf"|(?:(?:.* )?{_STEHT} (?:\w+ ){{0,2}}?in {_QUELLEN}|(?:.* )?in {_QUELLEN} {_STEHT}) (?:\w+ ){{0,3}}?{_KEINE}"
+    rf"|(?:.* )?in {_QUELLEN} (?:\w+ ){{0,3}}?{_KEINE} (?:.* )?{_GENANNT}$"
+    rf"|(?:aus )?{_QUELLEN} (?:\w+ ){{0,4}}?{_KEINE} (?:.* )?(?:entnehmen|hervor)$"
+    rf"|(?:.*\b(?:{_STEHT}|sind|wurden|habe|konnte) (?:\w+ ){{0,2}}?)?keine (?:daten|angaben?|informationen?|antwort) in {_QUELLEN}"
+    rf"(?: (?:zu[mr]?|dazu|über|für)\b.*| {_GENANNT})?$"
+    rf"|(?:malheureusement[ ,]+)?{_SOURCES_FR} n(?:e |['’]){_DISENT} (?:\w+ ){{0,2}}?(?:pas|rien|aucune?)\b"
+    rf"|(?:malheureusement[ ,]+)?{_SOURCES_FR} ne permettent pas de (?:répondre|déterminer|savoir|trouver|dire)\b"
+    rf"|(?:malheureusement[ ,]+)?aucune? (?:donnée|information|réponse|mention|précision)(?: (?:sur|à ce sujet|concernant|relative)\b.*?)?"
+    rf"(?: n(?:e |['’])(?:figure|se trouve|(?:est|a été) {_DIT}))? (?:dans|par) {_SOURCES_FR}$"
+    rf"|(?:\w+mente[ ,]+)?{_FUENTES} no (?:contienen|mencionan|indican|especifican|proporcionan|dan|responden|incluyen"
+    rf"|ofrecen|dicen|tienen(?! que)|permiten (?:responder|determinar|saber|encontrar))\b"
+    r"|(?:\w+mente[ ,]+)?no (?:hay|existen?|se (?:ha podido|pudo|puede) encontrar"
+    r"|se (?:han? )?(?:enc[ou]|mencion|indic|especific|proporcion)\w+) "
+    r"(?:ninguna? )?(?:(?:datos?|información)(?: (?:sobre|acerca|al respecto|para|disponibles?)\b.*)?|(?:respuesta|mención)\b.*)"
+    rf" en {_FUENTES}$"
     rf")",
     re.IGNORECASE,
 )
-"""German, French and Spanish."""
+"""German, French and Spanish. They know fewer words than the English ones, so they count only for what no source supports."""
 _UNABLE = re.compile(
     rf"\b(?:there (?:is|are|was|were) no {_WHAT}(?:$| (?:about|on|of|for|that|which|regarding|concerning|available|provided|given|in|to))\b"
     rf"|(?:i|we) (?:can ?not|can['’]t|could{_NOT}|am not able to|was not able to|was unable to|am unable to|did{_NOT}|do{_NOT}) "
@@ -96,12 +113,15 @@ def _words(text: str) -> str:
 _REPLIES = frozenset(map(_words, [NO_DATA, *re.split(r"[|\n]", _TRANSLATED.strip())]))
 
 
-def says_no_data(sentence: str, *, cited: bool) -> bool:
-    """Return True if a sentence of an answer says only that the sources do not answer. With `cited`, it must name the sources."""
+def says_no_data(sentence: str, *, cited: bool, supported: bool = False) -> bool:
+    """Return True if a sentence of an answer says only that the sources do not answer. With `cited`, it must name the sources.
+
+    `supported`: a source says so, which makes it a claim unless it is in English or one of the fixed replies.
+    """
     plain = " ".join(_MARKS.sub(" ", sentence).strip(" \t\n\"'“”‘’.!*_#:()-").split())
     plain = _PREAMBLE.sub("", plain).strip("\"'“”*_ ")
     if len(plain) > _LONGEST or _ADDS.search(plain):
         return False
-    if _words(plain) in _REPLIES or _STATEMENTS.match(plain) or _STATEMENTS_ABROAD.match(plain):
+    if _words(plain) in _REPLIES or _STATEMENTS.match(plain) or (not supported and _STATEMENTS_ABROAD.match(plain)):
         return True
     return not cited and _UNABLE.search(plain) is not None

@@ -101,7 +101,7 @@ _ours = lru_cache(1)(ours)
 
 
 def _denies(sentence: Verdict) -> bool:
-    return says_no_data(sentence.text, cited=bool(sentence.citations))
+    return says_no_data(sentence.text, cited=bool(sentence.citations), supported=sentence.supported)
 
 
 def supported(draft: Draft) -> bool:

@@ -12,13 +12,16 @@ from resources.embedding.background import CosineScale
 from resources.settings import Settings
 from serving.answers.condense import standalone
 from serving.answers.context import gather, share_out
+from serving.answers.draft import Draft
 from serving.answers.extractive import choose, compose, measured, shortlist, without_strays
 from serving.answers.gate import COVERAGE_GATE, judge
 from serving.answers.no_data import says_no_data
 from serving.answers.prompt import CONDENSE, SYSTEM, condensing, messages
 from serving.answers.schemas import AskRequest, Message
 from serving.answers.styles import STYLES
+from serving.answers.support import Verdict
 from serving.answers.words import content, digits, measures, negated, numbers, opposed
+from serving.answers.writing import supported
 from serving.search.citations.quote import locate, without_headers
 from serving.search.retrieval.passage import AskedWords, Passage, Scale, Scores
 from serving.search.retrieval.relevance import relevant
@@ -387,6 +390,15 @@ NO_ANSWER = [
     "Las fuentes no mencionan el precio.",
     "Lamentablemente, los documentos proporcionados no contienen esa información.",
     "No hay información sobre el precio en las fuentes.",
+    "Dazu steht in den Quellen nichts.",
+    "Dazu gibt es in den Quellen keine Angaben.",
+    "In den Quellen ist kein Preis angegeben.",
+    "Es gibt keine Angaben in den Quellen zum Preis.",
+    "Den Quellen lässt sich der Preis nicht entnehmen.",
+    "Ces documents ne permettent pas de répondre à la question.",
+    "Aucune donnée n'a été trouvée dans les documents.",
+    "Los documentos no permiten determinar el precio.",
+    "No se ha encontrado información en los documentos.",
 ]
 UNCITED = ["I could not find an answer.", "I'm sorry, I cannot answer this."]
 CLAIMS = [
@@ -411,6 +423,19 @@ CLAIMS = [
     "Les sources ne donnent pas de prix, mais le bail finit en mai.",
     "La política no cubre los vuelos.",
     "Las fuentes no indican el precio, pero el contrato termina en mayo.",
+    "Die Unterlagen müssen nicht unterschrieben werden.",
+    "Die Dokumente dürfen nicht an Dritte weitergegeben werden.",
+    "In den Unterlagen muss keine Unterschrift stehen.",
+    "In den Unterlagen wird keine Unterschrift verlangt.",
+    "Es dürfen keine Daten in den Unterlagen stehen.",
+    "Die Texte dürfen keine personenbezogenen Daten enthalten.",
+    "Les documents ne doivent pas être transmis à des tiers.",
+    "Ces documents ne peuvent pas être partagés.",
+    "Aucune donnée personnelle ne doit figurer dans les documents.",
+    "Los documentos no se dan a terceros.",
+    "Los documentos no tienen que firmarse.",
+    "No hay datos personales en los documentos.",
+    "No se guardan datos en los documentos.",
 ]
 
 
@@ -430,6 +455,20 @@ def test_what_names_no_source_says_so_only_without_a_citation(sentence: str) -> 
 def test_a_claim_about_what_is_not_is_a_claim(sentence: str) -> None:
     assert not says_no_data(sentence, cited=True)
     assert not says_no_data(sentence, cited=False)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Die Texte enthalten keine personenbezogenen Daten.",
+        "Les documents ne comportent pas de signature.",
+        "Los documentos no tienen firma.",
+    ],
+)
+def test_what_a_source_says_of_documents_is_a_claim(sentence: str) -> None:
+    end = len(sentence)
+    assert supported(Draft(sentences=[Verdict(sentence, 0, end, [1], supported=True)]))
+    assert not supported(Draft(sentences=[Verdict(sentence, 0, end, [1], supported=False, reason="language")]))
 
 
 COMPLETED = "how many may they carry over? vacation days do employees accrue"
