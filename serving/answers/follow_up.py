@@ -91,9 +91,13 @@ class FollowUp(NamedTuple):
 
 def follow_up(question: str, earlier: Sequence[Message]) -> FollowUp:
     """Return the question with the subject that it borrows from earlier messages, the latest last."""
-    before, said = "", ""
+    before, said, thanked = "", "", False
     for message in earlier:
-        if message.role == "user" and not _THANKS.fullmatch(message.content):
+        if message.role == "user":
+            thanked = _THANKS.fullmatch(message.content) is not None
+        if thanked:  # the reply to thanks answers no question either
+            continue
+        if message.role == "user":
             own = " ".join(message.content.split())[: MAX_QUERY // 2]
             before = _with_subject(own, before, said) if before and leaning(own) == "surely" else own
             said = ""

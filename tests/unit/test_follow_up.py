@@ -118,6 +118,10 @@ def test_thanks_ask_nothing_and_end_no_subject(thanks: str) -> None:
     assert after(CARRIED, thanks) == ("no", thanks)
     earlier = [Message("user", "What did we sell in 2025?"), Message("assistant", "Nine [1]."), Message("user", thanks)]
     assert follow_up("and in 2023?", earlier).searched == "What did we sell in 2023?"
+    asked = [Message("user", "Who approved the offer?"), Message("assistant", "“Ask Pia Solberg.” [1]")]
+    thanked = [*asked, Message("user", thanks), Message("assistant", "You are welcome. Ask Ann Miller for more.")]
+    assert follow_up("When did she do that?", thanked) == follow_up("When did she do that?", asked)
+    assert "Pia Solberg" in follow_up("When did she do that?", thanked).searched
 
 
 def test_the_subject_is_handed_on_through_the_conversation() -> None:
