@@ -26,6 +26,10 @@ class UnresponsiveError(ServiceUnavailableError):
     """A call exceeded its deadline, or is refused during the rest period."""
 
 
+class RestingError(UnresponsiveError):
+    """A call is refused during the rest period."""
+
+
 class Breaker:
     """Guards the calls to one service. Thread-safe. Without `rest` it only enforces the deadline."""
 
@@ -80,12 +84,12 @@ class Breaker:
         return done.result()
 
     def check(self) -> None:
-        """Raise `UnresponsiveError` during the rest period."""
+        """Raise `RestingError` during the rest period."""
         with self._lock:
             self._refuse()
 
     def enter(self, seconds: float) -> bool:
-        """Return True if the call is the trial after a rest period. Raises `UnresponsiveError` during it, and while a trial runs."""
+        """Return True if the call is the trial after a rest period. Raises `RestingError` during it, and while a trial runs."""
         with self._lock:
             self._refuse()
             trial = self._resting_until is not None
@@ -108,7 +112,7 @@ class Breaker:
     def _refuse(self) -> None:
         left = 0.0 if self._resting_until is None else self._resting_until - self._clock()
         if left > 0:
-            raise UnresponsiveError(
+            raise RestingError(
                 f"{self._service} did not answer or failed a moment ago. It is retried in {left:.0f} s.", left
             )
 

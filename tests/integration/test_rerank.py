@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -252,3 +253,25 @@ def test_a_reranker_is_down_after_three_failures_in_a_row() -> None:
         return [*seen, reranker.down]
 
     assert asyncio.run(search()) == [False, False, False, True, False]
+
+
+def test_a_reranker_that_is_too_slow_once_is_not_down() -> None:
+    answered = threading.Event()
+
+    class SlowOnce:
+        def score(self, _query: str, passages: Sequence[str]) -> NDArray[np.float32]:
+            answered.wait()
+            return np.zeros(len(passages), np.float32)
+
+    async def search() -> bool:
+        reranker = Reranker(SlowOnce, 20, 0.0, seconds=0.05)
+        await reranker.start()
+        try:
+            await asyncio.gather(*(reranker.scores("ferry", [], {}) for _ in range(2)))
+        finally:
+            answered.set()
+        for _ in range(3):  # not tried while the reranker rests
+            await reranker.scores("ferry", [], {})
+        return reranker.down
+
+    assert asyncio.run(search()) is False

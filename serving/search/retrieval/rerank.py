@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.core.breaker import Breaker
+from resources.core.breaker import Breaker, RestingError
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.http.threads import Threads
@@ -38,10 +38,19 @@ class ScoresPairs(Protocol):
 class Reranker:
     """Runs the cross-encoder in threads of its own, outside the GIL; without a model it returns no scores."""
 
-    def __init__(self, load: Callable[[], ScoresPairs | None], depth: int, threshold: float) -> None:
+    def __init__(
+        self,
+        load: Callable[[], ScoresPairs | None],
+        depth: int,
+        threshold: float,
+        *,
+        seconds: float = RERANK_SECONDS,
+    ) -> None:
+        """`seconds` bounds the scoring of one search."""
         self._load = load
         self._model: ScoresPairs | None = None
         self._depth = depth
+        self._seconds = seconds
         self._breaker = Breaker("The reranker")
         self._threads = Threads("reranker")
         self._failures = 0
@@ -82,12 +91,14 @@ class Reranker:
         texts = [
             one.chunk_text if one.chunk_text.startswith(one.title) else f"{one.title}\n{one.chunk_text}" for one in best
         ]
+        failures = self._failures
         try:
             score = partial(self._model.score, query, texts)
-            found = await self._threads.run(self._breaker.call, score, RERANK_SECONDS)
+            found = await self._threads.run(self._breaker.call, score, self._seconds)
         except ConcordanceError as error:
             self.fault = str(error)
-            self._failures += 1
+            if not isinstance(error, RestingError) and self._failures <= failures:  # searches at once fail once
+                self._failures += 1
             log.warning("not_reranked", error=self.fault)
             return None
         self.fault, self._failures = None, 0
