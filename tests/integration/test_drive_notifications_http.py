@@ -208,6 +208,7 @@ def test_a_message_that_comes_while_a_sync_is_being_started_is_asked_for_next(
 
 
 def test_a_thousand_messages_are_one_sync_each_time(desk: Desk) -> None:
+    """A message that comes while a sync is started renews the event that waits, and another sync is started for it."""
     desk.sync(drive_roots=("my_drive",))
     channel, token = str(desk.channels()[""]["channel_id"]), desk.token("")
     began = time.monotonic()
@@ -217,7 +218,7 @@ def test_a_thousand_messages_are_one_sync_each_time(desk: Desk) -> None:
     calls = desk.running.site.launcher.calls
     assert 0 < len(calls) <= (time.monotonic() - began) / GATHER_SECONDS
     rows = desk.installation.rows("SELECT 1 FROM source_events WHERE source = 'google_drive'")
-    assert len(rows) == len(calls)
+    assert 0 < len(rows) <= len(calls)
 
 
 def test_a_sync_that_is_killed_while_it_makes_a_channel_leaves_none_that_counts(desk: Desk) -> None:
