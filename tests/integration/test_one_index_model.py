@@ -93,7 +93,7 @@ def answered(connection: Connection, name: str, **wanted: Any) -> list[dict[str,
 def rechecked(connection: Connection, chunk_ids: list[str], collection: str | None) -> dict[str, Any]:
     """Return the passages that the permission check returns, by chunk id."""
     (answer,) = answered(connection, "recheck", chunk_ids=chunk_ids, collection=collection, collection_ids=None)
-    added = {"author"}  # columns that the previous installation did not return
+    added = {"author", "language"}  # columns that the previous installation did not return
     return {
         one["chunk_id"]: {name: value for name, value in one.items() if name not in added}
         for one in json.loads(answer["hits"])

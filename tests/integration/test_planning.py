@@ -396,7 +396,7 @@ def test_the_run_of_a_planned_job_that_has_ended_succeeds_at_once(
 ) -> None:
     planned, _ = ended(dagster_runs)
     dsn = dagster_runs.installation.settings.postgres_dsn
-    monkeypatch.setattr(leases.claim, "__kwdefaults__", {"seconds": 1.0})
+    monkeypatch.setattr(leases.claim, "__kwdefaults__", {"seconds": 1.0, "waits": None})
     other = leases.claim(dsn, FILES.value, ["notes"])
     assert other is not None
     result = dagster_runs.run({JOB_TAG: planned, PARTITION_TAG: WHOLE})
