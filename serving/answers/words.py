@@ -71,10 +71,7 @@ UNITS = frozenset[str]().union(
 )
 """Stems of units. Numbers with different units never support each other."""
 _DEGREE, _SCALES = terms("degree"), terms("celsius fahrenheit")
-_SAME = {
-    "annual": "year", "annuall": "year", "yearl": "year", "dail": "day", "weekl": "week", "monthl": "month", "mm": "millimetr",
-    "cm": "centimetr", "km": "kilometr", "kg": "kilogram",
-}  # fmt: skip
+_SAME = {"annual": "year", "dail": "day", "mm": "millimetr", "cm": "centimetr", "km": "kilometr", "kg": "kilogram"}
 
 STOPWORDS = frozenset(
     """
