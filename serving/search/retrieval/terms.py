@@ -31,7 +31,8 @@ _SIGN = re.compile(r".[\uff9e\uff9f]?", re.DOTALL)
 _TOKEN = re.compile(r"\S+")
 _ENDINGS = {"ings": 3, "ing": 3, "edly": 3, "ed": 3, "lies": 4, "ies": 3, "es": 3, "s": 3, "ly": 4}
 """Endings, and how many letters are left at least: family and families have the same stem, app and apply have not."""
-_NO_PLURAL = ("ss", "us")
+_NO_PLURAL = re.compile(r"(?![^\Waeiouy]{2,}+us|.*(?:eaus|menus|gurus)).*(?:ss|us)")
+"""Words in -s that are no plurals: access, status; but GPUs, bureaus, menus and gurus are."""
 _STOPWORDS = frozenset(
     """
     a about an and are as at be by can do does for from has have how i in is it its my of on or our that the their there this
@@ -40,9 +41,8 @@ _STOPWORDS = frozenset(
 )
 _SHORT = frozenset(
     """
-    a am an and any are as at be but by can did do does for get got had has have he her here him his how i if in is it its let many may me
-    more my no nor not now of off on or our out own per she so some than the they thus to too two up us very was we were who why yes
-    yet you
+    a am an and any are as at be but by can did do does for had has have he her here him his how i if in is it its many may me more my
+    no nor not now of off on or our out per she so some than the they thus to too two up us very was we were who why yes yet you
     """.split()  # noqa: SIM905
 )
 WHOLE = "\u01c1"
@@ -81,12 +81,14 @@ def stem(word: str) -> str:
         if (
             word.endswith(ending)
             and len(word) - len(ending) >= least
-            and (ending != "s" or not word.endswith(_NO_PLURAL))
+            and (ending != "s" or not _NO_PLURAL.fullmatch(word))
         ):
             word = word[: -len(ending)]
             break
+    else:
+        ending = ""
     # policy and policies, employee and employees: the last vowel is part of the ending; but key is no k, and money no mon
-    least = 3 if len(word) == 4 else 4
+    least = 3 if len(word) == 4 and not (ending in ("es", "ed") and word[-1] == "e") else 4  # agree and agreed
     while len(word) > least and word[-1] in "ey":
         word = word[:-1]
     return word
