@@ -214,7 +214,8 @@ class Reindex:
         def write(job: SyncJob, part: Sequence[Pending]) -> int:
             chunk_missing(job, part, made.profiles, made.tokenizer())
             embed_missing(job, made, part)
-            part = embeddable(job, part)
+            if not (part := embeddable(job, part)):
+                return 0
             progress(sum(one.counts.embedded for one in self.jobs), to_embed)
             compact_written(self.settings.postgres_dsn, job.stores.lake, [table])
             partitions = sorted({document.partition for document in part})

@@ -37,7 +37,7 @@ KEPT_SECONDS = 900.0
 """How long they are held at most, at the end of that wait."""
 
 DIED = "The process that ran this sync died."
-NOT_BEGUN = "The process of this part of a sync died, or none began it. The next sync of the source continues there."
+NOT_BEGUN = "No process began it, or its process died. The next sync of the source continues there."
 TERMINATED = "Its run in Dagster was terminated before it began. The next sync of the source does its work."
 UNKNOWN = "The reason was not recorded. The log of its run in Dagster may say more."
 """Reason of a failure that came without one."""
@@ -113,7 +113,7 @@ def create_job(
             for one in lost:
                 more = wanted is not None and not merge and not set(one.partitions or [WHOLE]) <= set(wanted)
                 if one.claimed_at is not None or more or jobs.job(job_id=one.job_id).planned:
-                    reason = NOT_BEGUN if one.claimed_at is None and more else DIED
+                    reason = NOT_BEGUN if one.claimed_at is None else DIED
                     jobs.finish_job(job_id=one.job_id, error_message=reason, stages=None, unknown=UNKNOWN)
                     log.warning("sync_reclaimed", job_id=one.job_id, reason=reason)
                 elif (adopted := jobs.adopt_job(job_id=one.job_id, partitions=wanted, full_sync=full)) is not None:

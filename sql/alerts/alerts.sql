@@ -109,7 +109,12 @@ WHERE fired_at IS NOT NULL AND resolved_at IS NULL
 ORDER BY severity ASC, since DESC, rule ASC, subject ASC;
 
 -- name: seen_set_up!
--- Keep when sources were first seen set up. Parameters: sources text[]. Grain: source. Index: primary key.
+-- Keep when sources were first seen set up, and forget it of those that no longer are. Parameters: sources text[]. Grain: source.
+-- Index: primary key.
+WITH gone AS (
+    UPDATE source_states SET set_up_at = NULL WHERE set_up_at IS NOT NULL AND source <> ALL(:sources::text [])
+)
+
 INSERT INTO source_states AS s (source, set_up_at)
 SELECT
     n.name,

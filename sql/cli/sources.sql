@@ -6,7 +6,7 @@ SELECT
     known.source,
     (
         SELECT max(completed_at) FROM sync_jobs AS done
-        WHERE done.source = known.source AND done.status = 'success'
+        WHERE done.source = known.source AND done.status = 'success' AND done.lists
     ) AS last_sync_at,
     cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'live'), 0) AS bigint) AS live,
     cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'skipped'), 0) AS bigint) AS skipped,

@@ -8,6 +8,6 @@ FROM sync_jobs AS j
 WHERE
     j.status = 'running'
     AND (j.claimed_at IS NOT NULL OR j.documents > 0)
-    AND NOT EXISTS (SELECT 1 FROM sync_jobs AS good WHERE good.source = j.source AND good.status = 'success')
+    AND NOT EXISTS (SELECT 1 FROM sync_jobs AS good WHERE good.source = j.source AND good.status = 'success' AND good.lists)
 GROUP BY j.source
 ORDER BY j.source

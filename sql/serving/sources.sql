@@ -7,7 +7,7 @@ SELECT
     (
         SELECT good.completed_at
         FROM sync_jobs AS good
-        WHERE good.source = s.source AND good.status = 'success'
+        WHERE good.source = s.source AND good.status = 'success' AND good.lists
         ORDER BY good.started_at DESC
         LIMIT 1
     ) AS last_sync_at,

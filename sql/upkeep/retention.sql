@@ -41,7 +41,8 @@ WHERE job_id IN (
         AND (
             j.status <> 'success'
             OR EXISTS (
-                SELECT 1 FROM sync_jobs AS l WHERE l.source = j.source AND l.status = 'success' AND l.started_at > j.started_at
+                SELECT 1 FROM sync_jobs AS l
+                WHERE l.source = j.source AND l.status = 'success' AND l.started_at > j.started_at AND (l.lists OR NOT j.lists)
             )
         )
     ORDER BY j.completed_at

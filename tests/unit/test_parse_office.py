@@ -176,6 +176,7 @@ INLINE = {
     "arrow": (run("A ") + "<w:r><w:sym w:font='Wingdings' w:char='F0E0'/></w:r>" + run(" B"), "A → B"),
     "arrow without an offset": (run("A ") + "<w:r><w:sym w:font='Wingdings' w:char='E0'/></w:r>" + run(" B"), "A → B"),
     "picture": ("<w:r><w:sym w:font='Wingdings 2' w:char='E0'/></w:r>" + run("a"), "a"),
+    "words in Wingdings": (run("Text box options", IN_WINGDINGS), "Text box options"),
     "text in Wingdings": (
         run("A ") + run("\uf0dfà\uf021", IN_WINGDINGS) + run(" B ") + run("J", IN_WINGDINGS),
         "A ←→ B ☺",

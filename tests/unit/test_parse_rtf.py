@@ -140,3 +140,14 @@ def test_a_header_may_have_a_long_line_of_signs() -> None:
     assert lines(rf"{{\header {line} Report\par {line} 3 / {line} 17 {line}\par Seite 3 von 17\par}}A\par") == [
         "A", "Header and footer", f"{line} Report",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        r"\trowd\cellx1000\pard\intbl a\cell\row\pard\intbl0 one\par two\par",
+        r"\trowd\cellx1000\intbl a\cell\sect\sectd one\par two\par",
+    ],
+)
+def test_paragraphs_after_a_row_that_is_left_open_stay_apart(body: str) -> None:
+    assert lines(body)[-2:] == ["one", "two"]

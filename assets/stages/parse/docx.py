@@ -30,7 +30,7 @@ from assets.stages.parse.numbering import MAX_LEVEL, Numbering, numeral
 from assets.stages.parse.package import Package, attribute, child, is_on, local, number
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.styles import ParagraphStyle, Styles
-from assets.stages.parse.symbols import codes_of
+from assets.stages.parse.symbols import codes_of, in_codes
 from assets.stages.parse.tables import table
 from resources.core.errors import DocumentError, SkipDocumentError
 from resources.core.filetypes import MIME_TYPES, extension
@@ -328,7 +328,7 @@ class _Document:
                 return ""
             fonts = child(properties, "rFonts")
             if fonts is not None and (codes := codes_of(attribute(fonts, "ascii") or "")):
-                return self.inline(element, before).translate(codes)
+                return in_codes(self.inline(element, before), codes)
             align = child(properties, "vertAlign")
             if align is not None and attribute(align, "val") == "superscript":
                 return raised(before, self.inline(element, before))

@@ -9,7 +9,7 @@ from assets.stages.parse.alt_text import described
 from assets.stages.parse.marks import gap, raised
 from assets.stages.parse.number_format import formatter
 from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
-from assets.stages.parse.symbols import codes_of, is_symbol
+from assets.stages.parse.symbols import codes_of, in_codes, is_symbol
 from assets.stages.parse.tables import table
 
 _SHAPES = frozenset({"sp", "pic", "graphicFrame", "cxnSp"})
@@ -162,7 +162,8 @@ def paragraph(element: Any, *, pages: bool = True) -> str:
                 run = one.getparent()
                 properties = child(run, "rPr")
                 for font in properties if properties is not None else ():
-                    part = _in_font(part, font)
+                    if local(font.tag) in ("latin", "sym"):
+                        part = _in_font(part, font)
                 up = properties is not None and number(properties.get("baseline"), 0, least=-(10**6)) > 0
                 if not pages and local(run.tag) == "fld" and run.get("type") == "slidenum":
                     continue
@@ -186,7 +187,7 @@ def _in_font(text: str, font: Any) -> str:
     alone = len(text.strip()) == 1 and not text.isascii()
     if codes and (is_symbol(name) or not (alone or local(font.tag) == "latin")):
         codes = {code: character for code, character in codes.items() if code > 0xFF}
-    return text.translate(codes) if codes else text
+    return in_codes(text, codes) if codes else text
 
 
 def _parts(element: Any) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from resources.core.json import is_object
 
 _OUTPUT = 4_000
 """Characters of a cell's output that are indexed: programs print tables and logs without end."""
-_PLACEHOLDER = re.compile(r"<Figure .*|[\[(]?(?:<[^<>]*(?: object| at 0x[0-9a-f]+)>[,\s]*)+[\])]?", re.DOTALL)
+_PLACEHOLDER = re.compile(r"<Figure [^<>]*>|[\[(]?(?:<[^<>]*(?: object| at 0x[0-9a-f]+)>[,\s]*)+[\])]?", re.DOTALL)
 """The plain text of what is displayed otherwise: `<IPython.core.display.HTML object>`, `[<matplotlib.lines.Line2D at 0x7f3a>]`."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -70,11 +70,12 @@ def _cell(cell: dict[str, Any], parsed: Parsed) -> Iterator[BlockDraft]:
 
 def _output(output: dict[str, Any]) -> Iterator[BlockDraft]:
     data = output.get("data")
+    displayed = is_object(data) or "html" in output
     data = data if is_object(data) else {"text/plain": output.get("text"), "text/html": output.get("html")}
     shown = _text(data.get("text/plain"))
     if "traceback" in output:
         shown = f"{output.get('ename')}: {output.get('evalue')}"
-    elif not shown.strip() or _PLACEHOLDER.fullmatch(shown.strip()):
+    elif not shown.strip() or (displayed and _PLACEHOLDER.fullmatch(shown.strip())):
         yield from _displayed(_text(data.get("text/markdown")), _text(data.get("text/html")))
         return
     if shown.strip():

@@ -38,6 +38,7 @@ _SHOWN = frozenset({"u", "tab", "line", "par"})
 """Words that are text, so that hidden ones are left out."""
 _SPACING = frozenset({"par", "line", "tab", "cell", "row"})
 _LINE_ENDS = frozenset({"par", "line", "\\\n", "\\\r"})
+_CELL_ENDS = frozenset({"pard", "row", "sect", "sectd", "page"})
 _PARAGRAPH_ENDS = frozenset({"par", "sect", "page"})
 _LONGEST_FIELD = 2_000
 _UNDECIDED = 25
@@ -73,6 +74,8 @@ class _Flow:
     margins: list[str] = field(default_factory=list)
     """Headers and footers."""
     in_row: bool = False
+    in_cell: bool = False
+    """True in the text of a cell, until its row or the paragraph's format ends."""
     after_row: bool = False
     notes: int = 0
     author: list[str] = field(default_factory=list)
@@ -127,14 +130,14 @@ def flowing(source: str) -> str:
         elif not group.hidden or (word not in _SHOWN if word else piece == "\\*"):
             in_flow = not group.aside and (group.sink is flow.out or group.sink is flow.margins)
             if in_flow:
-                _follow(word or "", piece, flow)
+                _follow(word or "", match[3], piece, flow)
             group.hidden = 0 if word == "plain" else group.hidden
             _strike(group, flow, piece, word or "", match[3])
             if word in ("f", "plain"):
                 group.symbols = word == "f" and match[3] in symbols
             if word == "uc":
                 group.instead = max(int(match[3] or 1), 0)
-            if in_flow and flow.in_row and (word in _LINE_ENDS or piece in _LINE_ENDS):
+            if in_flow and flow.in_cell and (word in _LINE_ENDS or piece in _LINE_ENDS):
                 piece = "{ }"  # a row is one line
             group.sink.append(_symbols(piece, word or "", instead) if group.symbols and not group.aside else piece)
             instead = group.instead if word == "u" else 0 if word else _left(piece, instead)
@@ -249,8 +252,12 @@ def _note(word: str, outer: _Group, flow: _Flow) -> list[str]:
     return flow.box(f"[{flow.notes}] ")
 
 
-def _follow(word: str, piece: str, flow: _Flow) -> None:
+def _follow(word: str, value: str | None, piece: str, flow: _Flow) -> None:
     """Keep account of rows. What waits for the end of a table comes before the next text."""
+    if word in ("trowd", "intbl"):
+        flow.in_cell = value != "0"
+    elif word in _CELL_ENDS:
+        flow.in_cell = False
     if word in ("trowd", "intbl"):
         flow.in_row, flow.after_row = True, False
     elif word == "pard":

@@ -22,6 +22,7 @@ _SIGNS = {0x4A: "☺", 0xA7: "▪", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2:
 _PICTURES = dict.fromkeys(range(0xF020, 0xF100), "")
 _MORE_WINGDINGS = _PICTURES | _TICKS | {0xF000 + code: character for code, character in _TICKS.items()}
 _WINGDINGS = _MORE_WINGDINGS | _SIGNS | {0xF000 + code: character for code, character in _SIGNS.items()}
+_FONTS = {"wingdings": _WINGDINGS, "wingdings 2": _MORE_WINGDINGS, "wingdings 3": _PICTURES}
 _SYMBOL = re.compile(r"symbol(?:mt|ps|std|neu)?(?:[,-].*)?", re.IGNORECASE)
 """Not Symbola, whose characters are those of Unicode."""
 
@@ -35,5 +36,10 @@ def codes_of(font: str) -> dict[int, str]:
     """Return the characters of Symbol or Wingdings by their codes, for `str.translate`; nothing for another font."""
     if is_symbol(font):
         return SYMBOLS
-    name = font.lower()
-    return _WINGDINGS if name == "wingdings" else _MORE_WINGDINGS if name.startswith("wingdings") else {}
+    return _FONTS.get(font.lower(), {})
+
+
+def in_codes(text: str, codes: dict[int, str]) -> str:
+    """Return a run's text in Unicode. One with letters that are no codes is text that somebody set in the font, and stays."""
+    is_text = any(one.isalpha() and ord(one) not in codes for one in text)
+    return text.translate({code: one for code, one in codes.items() if code > 0xFF} if is_text else codes)
