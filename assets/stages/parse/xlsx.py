@@ -28,8 +28,10 @@ MAX_ROWS = 2**20
 _MERGED = re.compile(
     rb"<(?:\w{1,20}:)?mergeCell\s[^<>]{0,100}?\bref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']"
 )
-_SHEET = re.compile(r"'((?:[^']|''){1,300})'!|([^\s'!,()]{1,300})!")
-"""The sheet in a reference to cells: `'Ana''s data'!$A$1`."""
+_SHEET = re.compile(r"'((?:[^']|''){1,100})'!|(?<![^\s'!,()])([^\s'!,()]{1,100})!")
+"""The sheet in a reference to cells, with the number of its file if that is another one: `'Ana''s data'!$A$1`, `[1]Sheet1!$A$1`."""
+_LONGEST_FORMULA = 8_192
+"""Characters. Source: Excel's specifications and limits."""
 _OTHER_FILE = re.compile(r"\[[1-9]")
 _LONGEST_MERGED = 200
 _MAX_MERGED = 100_000
@@ -248,8 +250,8 @@ class _Workbook:
 
     def _is_elsewhere(self, chart: Any) -> bool:
         """Return True if the figures of a chart are on no sheet that is read: on a hidden one, in another file, in the chart alone."""
-        references = [one.text for one in within(chart, "f") if one.text]
-        names = [quoted.replace("''", "'") or bare for one in references for quoted, bare in _SHEET.findall(one)]
+        references = {one.text[:_LONGEST_FORMULA] for one in within(chart, "f") if one.text}
+        names = (quoted.replace("''", "'") or bare for one in references for quoted, bare in _SHEET.findall(one))
         return not references or any(name in self._unread or _OTHER_FILE.match(name) for name in names)
 
 
